@@ -1,0 +1,1 @@
+"""From a run folder to results.json, with Spark. Needs no network, no engine and no root."""

@@ -1,0 +1,132 @@
+"""Autopsies: a sentence and the frames that prove it for each delivery that is missing, double or not due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lab.analysis.evidence import Scene
+from lab.analysis.facts import AUTOPSIES, Delivery, Facts
+from lab.analysis.links import suspects
+from lab.model.results import Autopsy, Evidence
+
+Told = tuple[str, list[Evidence]]
+
+
+def autopsies(facts: Facts) -> tuple[list[Autopsy], int]:
+    """At most so many, missing ones first, and how many were left off."""
+    scene, numbers, samples = Scene(facts.run), facts.numbers, facts.samples
+    found = [_missing(scene, row) for row in samples.missing]
+    found += [_double(scene, row) for row in samples.doubled]
+    found += [_not_due(scene, row) for row in samples.strange if row.strange == "not-subscribed"]
+    total = numbers.expected - numbers.delivered + numbers.doubled + numbers.not_subscribed
+    return found[:AUTOPSIES], total - min(len(found), AUTOPSIES)
+
+
+def _missing(scene: Scene, row: Delivery) -> Autopsy:
+    text, evidence = _CAUSES[row.cause or "not-sent"](scene, row)
+    return Autopsy(
+        what="missing",
+        cause=row.cause or "not-sent",
+        marker=row.marker,
+        producer=row.producer,
+        consumer=row.consumer,
+        topic=row.topic,
+        text=f"{row.marker} to {row.consumer}: {text}.",
+        evidence=evidence,
+    )
+
+
+def _never_sent(scene: Scene, row: Delivery) -> Told:
+    return f"{row.producer} never sent it", []
+
+
+def _lost_in(scene: Scene, row: Delivery) -> Told:
+    capture = scene.link(row.producer)
+    sent = f"sent {times(row.sent_times)} by {row.producer}"
+    if row.sent_lost < row.sent_times:
+        return f"{sent}, but never seen as a publication at {scene.broker}", [scene.sent(row)]
+    where = _where(scene, capture, scene.broker_link(row.producer))
+    note = f"{row.marker} lost on its way to {scene.broker}"
+    proof = scene.at(capture, [row.sent_lost_frame], row.sent_ns, note)
+    return f"{sent} and lost {where}, {_frame(row.sent_lost_frame, capture)}", [proof]
+
+
+def _not_forwarded(scene: Scene, row: Delivery) -> Told:
+    capture = scene.broker_link(row.producer)
+    got = f"received by {scene.broker}, {_frame(row.received_frame, capture)}"
+    return f"{got}, and never forwarded to {row.consumer}", [scene.received(row)]
+
+
+def _lost_out(scene: Scene, row: Delivery) -> Told:
+    capture = scene.broker_link(row.consumer)
+    sent = f"forwarded {times(row.forwarded_times)} by {scene.broker}"
+    if row.forwarded_lost < row.forwarded_times:
+        return f"{sent}, but never seen as a publication at {row.consumer}", [scene.forwarded(row)]
+    where = _where(scene, capture, scene.link(row.consumer))
+    again = "; it was never sent again" if row.forwarded_times == 1 else ""
+    return f"{sent} and lost {where}, {_frame(row.forwarded_lost_frame, capture)}{again}", [scene.forwarded(row)]
+
+
+def _not_shown(scene: Scene, row: Delivery) -> Told:
+    capture = scene.link(row.consumer)
+    return f"it arrived, {_frame(row.arrived_frame, capture)}, and was never shown", [scene.arrived(row)]
+
+
+def _shown_only(scene: Scene, row: Delivery) -> Told:
+    return f"shown by {row.consumer} without ever having arrived there", [scene.shown(row)]
+
+
+_CAUSES: dict[str, Callable[[Scene, Delivery], Told]] = {
+    "not-sent": _never_sent,
+    "lost-before-broker": _lost_in,
+    "not-forwarded": _not_forwarded,
+    "lost-after-broker": _lost_out,
+    "not-shown": _not_shown,
+    "shown-never-arrived": _shown_only,
+}
+
+
+def _double(scene: Scene, row: Delivery) -> Autopsy:
+    shown = row.shown_frame is not None
+    count, verb = (row.shown_times, "shown") if shown else (row.arrived_times, "arrived")
+    forwarded = f"{scene.broker} forwarded it {times(row.forwarded_times)}"
+    return Autopsy(
+        what="double",
+        cause="shown-again" if shown else "arrived-again",
+        marker=row.marker,
+        producer=row.producer,
+        consumer=row.consumer,
+        topic=row.topic,
+        text=f"{row.marker} to {row.consumer}: {verb} {times(count)}; {forwarded}.",
+        evidence=[scene.seen(row), scene.forwarded(row)],
+    )
+
+
+def _not_due(scene: Scene, row: Delivery) -> Autopsy:
+    done = f"{scene.broker} forwarded it {times(row.forwarded_times)}"
+    why = f"{row.consumer} did not subscribe to {row.topic}"
+    return Autopsy(
+        what="not-due",
+        cause="not-subscribed",
+        marker=row.marker,
+        producer=row.producer,
+        consumer=row.consumer,
+        topic=row.topic,
+        text=f"{row.marker} to {row.consumer}: {done}, though {why}.",
+        evidence=[scene.forwarded(row) if row.forwarded_times else scene.seen(row)],
+    )
+
+
+def _where(scene: Scene, sender: str, receiver: str) -> str:
+    blamed = suspects(sender, receiver, set(scene.run.impaired("up")), set(scene.run.impaired("down")))
+    if not blamed:
+        return f"between {sender} and {receiver}, where nothing was impaired"
+    return "on " + " or ".join(blamed)
+
+
+def _frame(number: int | None, capture: str) -> str:
+    return f"frame {number} of {capture}.pcap"
+
+
+def times(number: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")

@@ -1,0 +1,122 @@
+"""Events → deliveries: for each planned message and each subscribed consumer, what came of it.
+
+Rows with `expected` false are what reached or was shown by a consumer although it was not due there.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from lab.analysis.inputs import Run
+
+
+def subscriptions_of(spark: SparkSession, run: Run) -> DataFrame:
+    rows = [(c, topic) for c, topics in sorted(run.plan.subscriptions.items()) for topic in topics]
+    return spark.createDataFrame(rows, "consumer string, topic string")
+
+
+def deliveries_of(events: DataFrame, messages: DataFrame, subscriptions: DataFrame, run: Run) -> DataFrame:
+    """Everything the checks, metrics and autopsies are made from."""
+    expected = messages.join(F.broadcast(subscriptions), "topic").withColumn("expected", F.lit(True))
+    joined = (
+        expected.join(_way_out(events), ["marker", "consumer"], "full_outer")
+        .join(_way_in(events), "marker", "left")
+        .withColumn("expected", F.coalesce("expected", F.lit(False)))
+        .withColumn("planned", F.col("expected") | F.coalesce("planned", F.lit(False)))
+        .withColumns({name: F.coalesce(name, f"event_{name}") for name in ("producer", "number", "topic")})
+        .drop("event_producer", "event_number", "event_topic")
+    )
+    counts = [name for name in joined.columns if name.endswith(("_times", "_lost", "_fresh"))]
+    return _judged(joined.fillna(0, counts), run)
+
+
+def _stage(kind: str, name: str) -> list[Column]:
+    """First time, first frame and count of a kind of event. A capture's frames are in order of time."""
+    one = F.col("kind") == kind
+    return [
+        F.min(F.when(one, F.col("time_ns"))).alias(f"{name}_ns"),
+        F.min(F.when(one, F.col("frame"))).alias(f"{name}_frame"),
+        F.max(F.when(one, F.col("frame"))).alias(f"{name}_last_frame"),
+        F.count(F.when(one, 1)).alias(f"{name}_times"),
+    ]
+
+
+def _lost(kind: str, name: str) -> list[Column]:
+    gone = (F.col("kind") == kind) & F.col("lost")
+    return [
+        F.count(F.when(gone, 1)).alias(f"{name}_lost"),
+        F.min(F.when(gone, F.col("frame"))).alias(f"{name}_lost_frame"),
+    ]
+
+
+def _way_in(events: DataFrame) -> DataFrame:
+    inward = events.where(F.col("kind").isin("published", "received"))
+    stages = [*_stage("published", "sent"), *_lost("published", "sent"), *_stage("received", "received")]
+    return inward.groupBy("marker").agg(*stages)
+
+
+def _way_out(events: DataFrame) -> DataFrame:
+    outward = events.where(F.col("kind").isin("forwarded", "arrived", "shown"))
+    fresh = (F.col("kind") == "arrived") & ~F.col("again")
+    return outward.groupBy("marker", "consumer").agg(
+        *_stage("forwarded", "forwarded"),
+        *_lost("forwarded", "forwarded"),
+        *_stage("arrived", "arrived"),
+        F.count(F.when(fresh, 1)).alias("arrived_fresh"),
+        *_stage("shown", "shown"),
+        F.max("planned").alias("planned"),
+        *(F.min(name).alias(f"event_{name}") for name in ("producer", "number", "topic")),
+    )
+
+
+def _judged(rows: DataFrame, run: Run) -> DataFrame:
+    shows = F.col("consumer").isin([n.name for n in run.plan.nodes if n.role == "consumer" and n.shows])
+    due = F.col("expected")
+    # Without a retransmitting protocol every further arrival is a duplicate; with one, only a new message is.
+    repeats = run.plan.options.get("arq", "none") != "none"
+    arrivals = F.col("arrived_fresh") if repeats else F.col("arrived_times")
+    surplus = F.greatest(F.when(shows, F.col("shown_times")).otherwise(arrivals) - 1, F.lit(0))
+    delivered = due & (F.col("arrived_times") > 0) & (~shows | (F.col("shown_times") > 0))
+    seen_ns = F.when(shows, F.col("shown_ns")).otherwise(F.col("arrived_ns"))
+    seen_at = F.when(shows, F.col("shown_frame")).otherwise(F.col("arrived_frame"))
+    seen = due & seen_ns.isNotNull()
+    stream = Window.partitionBy("consumer", "producer", "topic", "expected").orderBy(seen_ns, seen_at)
+    before = F.max(F.when(seen, F.col("number"))).over(stream.rowsBetween(Window.unboundedPreceding, -1))
+    spans = {
+        "latency_ns": ("sent_ns", "arrived_ns"),
+        "network_up_ns": ("sent_ns", "received_ns"),
+        "broker_ns": ("received_ns", "forwarded_ns"),
+        "network_down_ns": ("forwarded_ns", "arrived_ns"),
+    }
+    return (
+        rows.withColumn("delivered", delivered)
+        .withColumn("duplicates", F.when(due, surplus).otherwise(0))
+        .withColumn("out_of_order", F.coalesce(seen & (before > F.col("number")), F.lit(False)))
+        .withColumns({name: F.when(due, F.col(to) - F.col(start)) for name, (start, to) in spans.items()})
+        .withColumn("cause", F.when(due & ~F.col("delivered"), _cause()))
+        .withColumn("strange", _strange())
+    )
+
+
+def _cause() -> Column:
+    """Why a delivery is missing: the furthest point that the message is known to have reached."""
+    return (
+        F.when((F.col("arrived_times") == 0) & (F.col("shown_times") > 0), "shown-never-arrived")
+        .when(F.col("arrived_times") > 0, "not-shown")
+        .when(F.col("forwarded_times") > 0, "lost-after-broker")
+        .when(F.col("received_times") > 0, "not-forwarded")
+        .when(F.col("sent_times") > 0, "lost-before-broker")
+        .otherwise("not-sent")
+    )
+
+
+def _strange() -> Column:
+    """What a consumer got or showed that it could not have, or that was not for it."""
+    shown = F.col("shown_times") > 0
+    return (
+        F.when(shown & ~F.col("planned"), "never-planned")
+        .when(shown & (F.col("arrived_times") == 0), "never-arrived")
+        .when(shown & (F.col("shown_ns") < F.col("arrived_ns")), "before-arrival")
+        .when(F.col("planned") & ~F.col("expected"), "not-subscribed")
+    )

@@ -1,0 +1,104 @@
+"""The analysis of a run: packets → traffic → events → deliveries → facts → checks → results.json."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lab.analysis.autopsy import autopsies
+from lab.analysis.checks import run_checks
+from lab.analysis.deliveries import deliveries_of, subscriptions_of
+from lab.analysis.events import events_of, read_messages, shown_lines
+from lab.analysis.facts import Facts, count_deliveries, count_traffic, take_samples
+from lab.analysis.inputs import Run, open_run
+from lab.analysis.ledger import write_ledger
+from lab.analysis.links import Count, link_results
+from lab.analysis.metrics import metrics_of
+from lab.analysis.packets import read_packets, taps_of, traffic_of
+from lab.analysis.trust import find_doubts
+from lab.model.results import Results, canonical, overall
+
+SMALL_BYTES = 32_000_000
+
+
+def analyse(run: Path, spark: SparkSession) -> Results:
+    """Read a run folder; write tables/, ledger.jsonl and results.json into it, each whole or not at all."""
+    opened = open_run(run)
+    scratch = opened.path / "tables.part"
+    shutil.rmtree(scratch, ignore_errors=True)
+    _size_shuffles(spark, opened)
+    try:
+        facts, counts = _find(spark, opened, scratch)
+        results = _results(facts, counts)
+        _replace(scratch, opened.path / "tables")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    part = opened.folder.results.with_name("results.json.part")
+    part.write_text(canonical(results), encoding="utf-8")
+    part.replace(opened.folder.results)
+    return results
+
+
+def _find(spark: SparkSession, run: Run, scratch: Path) -> tuple[Facts, list[Count]]:
+    packets = _kept(read_packets(spark, taps_of(run)), scratch / "packets.parquet")
+    traffic = traffic_of(packets).persist()
+    try:
+        messages = read_messages(spark, run)
+        counts = count_traffic(traffic, run)
+        links = link_results(run, counts)
+        events = _kept(
+            events_of(traffic, shown_lines(spark, run), messages, run.plan.protocol),
+            scratch / "events.parquet",
+        )
+        deliveries = _kept(
+            deliveries_of(events, messages, subscriptions_of(spark, run), run), scratch / "deliveries.parquet"
+        )
+        write_ledger(traffic, run, links.lost, scratch)
+        numbers = count_deliveries(deliveries, events)
+        samples = take_samples(deliveries, traffic, numbers, links)
+    finally:
+        traffic.unpersist()
+    return Facts(run, links, find_doubts(run, links), numbers, samples), counts
+
+
+def _results(facts: Facts, counts: list[Count]) -> Results:
+    run = facts.run
+    checks = run_checks(facts)
+    told, left_off = autopsies(facts)
+    return Results(
+        verdict=overall(checks),
+        scenario=run.plan.scenario,
+        run_id=run.plan.run_id,
+        seed=run.plan.seed,
+        runtime=run.manifest.runtime,
+        started=run.manifest.started,
+        duration_s=run.manifest.duration_s,
+        checks=checks,
+        metrics=metrics_of(facts, counts),
+        links=facts.links.results,
+        autopsies=told,
+        autopsies_left_off=left_off,
+    )
+
+
+def _size_shuffles(spark: SparkSession, run: Run) -> None:
+    """One partition for a small run, where starting tasks would cost more than the work."""
+    total = sum(file.stat().st_size for file in run.folder.pcaps.glob("*.pcap"))
+    partitions = 1 if total < SMALL_BYTES else 2 * spark.sparkContext.defaultParallelism
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+
+def _kept(frame: DataFrame, path: Path) -> DataFrame:
+    """Write a stage and go on from what was written."""
+    frame.write.parquet(str(path))
+    return frame.sparkSession.read.schema(frame.schema).parquet(str(path))
+
+
+def _replace(fresh: Path, place: Path) -> None:
+    shutil.rmtree(fresh / "ledger", ignore_errors=True)
+    for crumb in fresh.rglob(".*.crc"):
+        crumb.unlink()
+    shutil.rmtree(place, ignore_errors=True)
+    fresh.replace(place)

@@ -1,0 +1,149 @@
+"""Captures → packets.parquet → traffic: every packet, and what became of each one that a node sent.
+
+Knows links and addresses; must not know what a protocol's messages mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from lab.analysis.decode import IPV4, IPV6, SCHEMA, Tap, read_capture
+from lab.analysis.inputs import Run
+from lab.analysis.wire import WIRES, Wire
+
+T = TypeVar("T")
+BYTES_A_TASK = 8_000_000
+
+
+def taps_of(run: Run) -> list[Tap]:
+    """One tap a link of the plan, whether or not its capture exists."""
+    macs = tuple(sorted(link.mac for link in run.manifest.links.values() if link.mac))
+    taps = []
+    for node in run.plan.nodes:
+        for link in node.links:
+            known = run.manifest.links.get(link.name)
+            neighbours = tuple(
+                (other.address, peer.name, peer.role)
+                for peer in run.plan.nodes
+                for other in peer.links
+                if other.subnet == link.subnet
+            )
+            taps.append(
+                Tap(
+                    link=link.name,
+                    node=node.name,
+                    role=node.role,
+                    subnet=link.subnet,
+                    path=str(run.capture(link.name)),
+                    mac=known.mac if known else "",
+                    address=link.address,
+                    neighbours=neighbours,
+                    macs=macs,
+                    wire=WIRES.get(run.plan.protocol, Wire()),
+                )
+            )
+    return taps
+
+
+def read_packets(spark: SparkSession, taps: Sequence[Tap]) -> DataFrame:
+    """Decode all captures in Spark's workers, which read the files themselves."""
+    packets = from_files(spark, taps, [Path(tap.path) for tap in taps], read_capture, SCHEMA)
+    return packets.withColumn("pair", _pair())
+
+
+def from_files(
+    spark: SparkSession,
+    items: Sequence[T],
+    files: Sequence[Path],
+    read: Callable[[T], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Rows that `read` gives for each item, the items shared out among tasks by the sizes of their files."""
+    sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
+    tasks = max(1, min(spark.sparkContext.defaultParallelism, len(items), sum(sizes) // BYTES_A_TASK + 1))
+    shares: list[list[T]] = [[] for _ in range(tasks)]
+    loads = [0] * tasks
+    for size, index in sorted(((size, i) for i, size in enumerate(sizes)), reverse=True):
+        lightest = loads.index(min(loads))
+        shares[lightest].append(items[index])
+        loads[lightest] += size + 1
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                for item in shares[number]:
+                    yield from read(item)
+
+    return spark.range(0, tasks, 1, tasks).mapInArrow(work, from_arrow_schema(schema))
+
+
+def _pair() -> Column:
+    """Equal for a packet at its sender's and at its receiver's tap; different for all other packets."""
+    parts = ("subnet", "ip_src", "ip_dst", "proto", "src_port", "dst_port", "payload")
+    return F.when(_paired(), F.xxhash64(*parts)).otherwise(F.xxhash64("capture", "frame"))
+
+
+def _paired() -> Column:
+    """Packets between two planned addresses of a subnet, at the tap of either."""
+    return F.coalesce(F.col("own") & F.col("peer").isNotNull() & ~F.col("foreign"), F.lit(False))
+
+
+def traffic_of(packets: DataFrame) -> DataFrame:
+    """Packets without their payload, and with their fate.
+
+    blocked: sent to where the guard lets nothing pass, or under a forged address;
+    outside: blocked, or the broker is at neither end;
+    lost: sent, and never seen at its receiver's tap;
+    again: not the first of its kind in its direction.
+    """
+    up = F.col("direction") == "up"
+    ip = F.coalesce(F.col("ethertype").isin(IPV4, IPV6), F.lit(False))
+    # What a kernel says on its own when an interface comes up: neighbour discovery and listener reports.
+    chores = (F.col("ethertype") == IPV6) & F.col("ip_dst").startswith("ff02:") & F.col("proto").isin(0, 58)
+    sent = up & ip & ~F.coalesce(chores, F.lit(False))
+    blocked = sent & ~_paired()
+    between_others = (F.col("role") != "broker") & (F.coalesce("peer_role", F.lit("")) != "broker")
+    marked = (
+        packets.drop("eth_src", "eth_dst")
+        .withColumn("payload_bytes", F.length("payload"))
+        .drop("payload")
+        .withColumn("ip", ip)
+        .withColumn("paired", _paired())
+        .withColumn("blocked", F.coalesce(blocked, F.lit(False)))
+        .withColumn("outside", F.coalesce(blocked | (sent & between_others), F.lit(False)))
+    )
+    return _with_fate(marked)
+
+
+def _with_fate(traffic: DataFrame) -> DataFrame:
+    """Pair each arrival with the latest equal packet sent before it that is not yet paired.
+
+    That is how brackets pair: a packet sent opens one, an arrival closes the innermost. `depth` counts open
+    ones; a packet sent was lost if the depth never falls below its own again. An arrival with nothing open
+    changes no depth. Running counts in both directions of time find this without looking at pairs of rows.
+    """
+    up = F.col("paired") & (F.col("direction") == "up")
+    down = F.col("paired") & (F.col("direction") == "down")
+    order = ("time_ns", "rank", "frame")
+    onward = Window.partitionBy("pair").orderBy(*order)
+    so_far = onward.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    back = Window.partitionBy("pair").orderBy(*(F.desc(name) for name in order))
+    after = back.rowsBetween(Window.unboundedPreceding, -1)
+    return (
+        traffic.withColumn("rank", F.when(F.col("direction") == "up", 0).otherwise(1))
+        .withColumn("ups", F.count(F.when(up, 1)).over(so_far))
+        .withColumn("downs", F.count(F.when(down, 1)).over(so_far))
+        .withColumn("open", F.col("ups") - F.col("downs"))
+        .withColumn("depth", F.col("open") - F.least(F.lit(0), F.min("open").over(so_far)))
+        .withColumn("later", F.min("depth").over(after))
+        .withColumn("lost", up & F.coalesce(F.col("later") >= F.col("depth"), F.lit(True)))
+        .withColumn("again", F.when(up, F.col("ups") > 1).when(down, F.col("downs") > 1).otherwise(False))
+        .drop("rank", "ups", "downs", "open", "depth", "later", "pair")
+    )

@@ -1,0 +1,93 @@
+"""The Spark session of the lab: quick to start, silent, bound to this machine. Knows nothing of runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lab.errors import HostError
+
+# A small heap that grows, one collector thread and the first compiler only: these jobs are short.
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+SETTINGS = {
+    "spark.app.name": "brokerlab",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.compression.codec": "snappy",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def start_session(master: str = "local[*]") -> SparkSession:
+    """A new session. Whatever Java prints goes to a file that only an error quotes."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise HostError("Java was not found", expected="Java 17 or 21", hint="install a JRE, or set JAVA_HOME")
+    settings = SETTINGS | {"spark.master": master} | (LOCAL_SETTINGS if master.startswith("local") else {})
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with tempfile.NamedTemporaryFile(prefix="brokerlab-spark-", suffix=".log") as log:
+        try:
+            with _environment():
+                gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+                context = SparkContext(conf=conf, gateway=gateway)
+        except (PySparkException, OSError) as error:
+            said = Path(log.name).read_text(errors="replace").strip().splitlines()[-3:]
+            raise HostError(
+                f"Spark did not start: {' / '.join(said) or error}",
+                expected="Java 17 or 21 with the module jdk.incubator.vector",
+                hint="java -version",
+            ) from error
+    return SparkSession(context)
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Start a Python worker and load what every analysis uses, so that the first is as quick as the next."""
+
+    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import lab.analysis.decode  # noqa: F401  (loads NumPy and the decoder in the worker)
+
+        yield from batches
+
+    frame = spark.range(0, 4, 1, 1).mapInArrow(pass_on, "id long")
+    frame.groupBy((F.col("id") % 2).alias("odd")).agg(F.count("*"), F.max("id")).collect()
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """What the Java process and its Python workers inherit; put back once Spark runs.
+
+    Workers must be this interpreter with this package, wherever the command was started.
+    """
+    package = str(Path(__file__).resolve().parents[2])
+    ours = {
+        "PYTHONPATH": os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

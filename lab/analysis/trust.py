@@ -1,0 +1,95 @@
+"""Why a check may have to answer `unknown`: evidence that has holes, conditions that were not as asked for.
+
+An error of the lab or the host is never a program's fault: doubt turns a pass into unknown, and a fail too
+unless what was found is proof in itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab.analysis.inputs import Run
+from lab.analysis.links import Links
+
+MOST_STEP_MS = 1.0
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """Reasons in words, by what they touch."""
+
+    run: tuple[str, ...]  # the whole run: every check
+    captures: dict[str, tuple[str, ...]]  # link → holes in its capture
+    outputs: tuple[str, ...]  # logs that should be there
+    conditions: tuple[str, ...]  # the network was not what the scenario asked for
+    clock: tuple[str, ...]
+
+    def on_links(self, links: list[str] | None = None) -> list[str]:
+        """Holes in the captures of these links, or of all."""
+        return [reason for link, said in self.captures.items() if links is None or link in links for reason in said]
+
+
+def find_doubts(run: Run, links: Links) -> Doubts:
+    return Doubts(
+        run=_run(run),
+        captures={link.name: _capture(run, links, link.name) for link in run.plan.links},
+        outputs=tuple(
+            f"the output of {node.name} was not recorded"
+            for node in run.plan.nodes
+            if node.shows and not run.folder.log(node.name).is_file()
+        ),
+        conditions=_conditions(run, links),
+        clock=_clock(run),
+    )
+
+
+def _run(run: Run) -> tuple[str, ...]:
+    unfinished = () if run.manifest.completed else ("the run was not completed",)
+    return unfinished + run.manifest.problems
+
+
+def _capture(run: Run, links: Links, name: str) -> tuple[str, ...]:
+    record = run.manifest.links.get(name)
+    said = [f"capture {name}: {statement}" for statement in links.statements[name]]
+    if record is None or not record.mac:
+        said.append(f"capture {name}: the manifest does not know the link")
+    elif record.dropped is None:
+        said.append(f"capture {name}: whether the kernel dropped packets is not known")
+    elif record.dropped > 0:
+        said.append(f"capture {name}: the kernel dropped {record.dropped} packets")
+    if record is not None and record.packets not in (None, links.packets[name]) and not said:
+        said.append(f"capture {name}: {links.packets[name]} packets in the file, {record.packets} were captured")
+    if links.partial[name]:
+        said.append(f"capture {name}: {links.partial[name]} packets are not whole")
+    return tuple(said)
+
+
+def _conditions(run: Run, links: Links) -> tuple[str, ...]:
+    said = []
+    for planned in run.plan.impairments:
+        record = run.manifest.links.get(planned.link)
+        applied = [i for i in record.impairments if i.direction == planned.direction] if record else []
+        if not applied:
+            said.append(f"the impairment of {planned.link} ({planned.direction}) was never applied")
+    for name, record in sorted(run.manifest.links.items()):
+        for item in record.impairments:
+            if not item.matches:
+                said.append(f"the impairment of {name} ({item.direction}) is not what was asked for")
+    return (*said, *links.disagreements)
+
+
+def _clock(run: Run) -> tuple[str, ...]:
+    step = run.manifest.step_ms
+    if step is None:
+        return ("whether the clock was stepped is not known",)
+    if abs(step) > MOST_STEP_MS:
+        return (f"the clock was stepped by {step:g} ms during the run",)
+    return ()
+
+
+def remarks(run: Run) -> list[str]:
+    """What is no doubt but explains a fail: programs that ended, links that never fell quiet."""
+    said = [f"{node} ended early ({note})" for node, note in run.manifest.ended_early.items()]
+    if not run.manifest.quiet:
+        said.append("the links were not quiet when the run ended")
+    return said

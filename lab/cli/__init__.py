@@ -1,0 +1,1 @@
+"""The command `lab`: arguments, what a person sees, exit codes. No work of its own."""

@@ -1,0 +1,131 @@
+"""The commands, each a few lines over the layer that does the work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab import __version__
+from lab.cli.display import watcher
+from lab.cli.main import CODES
+from lab.model.results import Results, canonical
+from lab.model.runfolder import RunFolder
+from lab.report.verdict import print_verdict
+
+app = typer.Typer(
+    name="lab",
+    help="A network lab for publish/subscribe protocols: run a scenario, get a verdict from the wire.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the verdict.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Where run folders are made.")]
+Master = Annotated[str, typer.Option("--master", help="The Spark master that analyses.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"lab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Exit codes: 0 pass, 1 fail, 2 unknown, 3 the lab, the host or the input is at fault."""
+
+
+@app.command()
+def run(
+    scenario: Annotated[Path, typer.Argument(help="A scenario, such as scenarios/quickstart.yaml.")],
+    seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Instead of the scenario's own.")] = None,
+    runs: Runs = Path("runs"),
+    master: Master = "local[*]",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Run a scenario and judge it."""
+    from lab.orchestrate.session import Request, run_scenario
+
+    with watcher(silent=as_json or quiet) as progress:
+        judged = run_scenario(Request(scenario, runs, seed, master), progress)
+    return _tell(judged.results, judged.folder.path, as_json, quiet)
+
+
+@app.command()
+def analyse(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.")],
+    master: Master = "local[*]",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Judge a run folder again; needs neither Docker nor root."""
+    from lab.analysis.background import SparkStart
+    from lab.orchestrate.session import analyse_run
+
+    opened = RunFolder.open(folder)
+    with watcher(silent=as_json or quiet) as progress:
+        results = analyse_run(opened, progress, SparkStart(master))
+    return _tell(results, opened.path, as_json, quiet)
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenarios.")], as_json: Json = False
+) -> int:
+    """Validate scenarios without starting anything."""
+    from lab.errors import InputError
+    from lab.orchestrate.session import load_checked
+
+    faults = []
+    for file in files:
+        try:
+            scenario, _ = load_checked(file)
+        except InputError as error:
+            faults.append(error)
+            if not as_json:
+                typer.echo(f"error: {error}", err=True)
+        else:
+            if not as_json:
+                nodes = scenario.nodes
+                typer.echo(f"{file}: ok ({nodes.producers} producers, {nodes.consumers} consumers)")
+    if as_json:
+        typer.echo(json.dumps({"checked": len(files), "errors": [fault.as_dict() for fault in faults]}))
+    return 3 if faults else 0
+
+
+@app.command()
+def clean(as_json: Json = False) -> int:
+    """Remove what runs that are no longer alive left behind, and nothing else."""
+    from lab.orchestrate.clean import clean as clean_up
+
+    done = clean_up()
+    if as_json:
+        typer.echo(json.dumps({"removed": done.removed, "alive": list(done.alive)}))
+        return 0
+    for run_id, count in done.removed.items():
+        typer.echo(f"removed {count} containers and networks of run {run_id}")
+    for run_id in done.alive:
+        typer.echo(f"left alone: run {run_id} is still under way")
+    if not done.removed:
+        typer.echo("nothing was left behind")
+    return 0
+
+
+def _tell(results: Results, folder: Path, as_json: bool, quiet: bool) -> int:
+    if as_json:
+        typer.echo(canonical(results), nl=False)
+    elif quiet:
+        typer.echo(results.verdict)
+    else:
+        print_verdict(results, folder)
+    return CODES[results.verdict]

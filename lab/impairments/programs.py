@@ -1,0 +1,91 @@
+"""The two filters that the fabric puts on a link, as classic BPF: the guard, and random loss.
+
+Offsets are those of an Ethernet frame. The guard takes what it blocks without counting it (`STOLEN`), so that the
+kernel's drop counter of the link is the loss alone.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+from collections.abc import Iterable
+
+from lab.impairments.bpf import GO_ON, JGE, JSET, LD_B, LD_H, LD_W, RANDOM, SHOT, STOLEN, Ops, Program
+
+ETHERTYPE, IP_SOURCE, IP_TARGET = 12, 26, 30
+ARP_SENDER_MAC, ARP_SENDER, ARP_TARGET = 22, 28, 38
+IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
+DRAW = (LD_W, RANDOM, JGE)
+GROUP_BIT = 1  # in the first byte of a MAC address: multicast and broadcast
+
+
+def guard(mac: str, address: str, allowed: Iterable[str]) -> Ops:
+    """Let pass only frames from this node's own addresses to planned ones of its subnet, and ARP for those."""
+    own = int(ipaddress.IPv4Address(address))
+    program = Program()
+    _match_mac(program, 6, mac, no="block")
+    program.load(ETHERTYPE, LD_H)
+    program.jump_if(ARP, yes="arp")
+    program.jump_if(IPV4, no="block")
+    program.load(IP_SOURCE)
+    program.jump_if(own, no="block")
+    program.load(IP_TARGET)
+    program.go("targets")
+    program.label("arp")
+    _match_mac(program, ARP_SENDER_MAC, mac, no="block")
+    program.load(ARP_SENDER)
+    program.jump_if(own, yes="asked")
+    program.jump_if(0, no="block")
+    program.label("asked")
+    program.load(ARP_TARGET)
+    program.label("targets")
+    for target in sorted({int(ipaddress.IPv4Address(one)) for one in allowed}):
+        program.jump_if(target, yes="pass")
+    program.label("block")
+    program.leave(STOLEN)
+    program.label("pass")
+    program.leave(GO_ON)
+    return program.ops()
+
+
+def loss(loss_pct: float, to_mac: str | None = None) -> Ops:
+    """Drop that share of IPv4 and IPv6 at random; with `to_mac` only frames which that node would get."""
+    program = Program()
+    program.load(ETHERTYPE, LD_H)
+    program.jump_if(IPV4, yes="data")
+    program.jump_if(IPV6, no="pass")
+    program.label("data")
+    if to_mac is not None:
+        program.load(0, LD_B)
+        program.jump_if(GROUP_BIT, yes="draw", test=JSET)
+        _match_mac(program, 0, to_mac, no="pass")
+    program.label("draw")
+    limit = threshold(loss_pct)
+    if limit < 1 << 32:
+        program.load(RANDOM)
+        program.jump_if(limit, yes="pass", test=JGE)
+    program.leave(SHOT)
+    program.label("pass")
+    program.leave(GO_ON)
+    return program.ops()
+
+
+def threshold(loss_pct: float) -> int:
+    """Random numbers below this are losses; 2^32 means every one."""
+    return round(loss_pct / 100 * (1 << 32))
+
+
+def loss_of(ops: Ops) -> float | None:
+    """The share that a loss program read back from the kernel really drops, or None if it is not one."""
+    if (0x06, 0, 0, SHOT) not in ops:
+        return None
+    limits = [k for (code, _, _, at), (test, _, _, k) in itertools.pairwise(ops) if (code, at, test) == DRAW]
+    return round(limits[0] / (1 << 32) * 100, 9) if limits else 100.0
+
+
+def _match_mac(program: Program, offset: int, mac: str, *, no: str) -> None:
+    raw = bytes.fromhex(mac.replace(":", ""))
+    program.load(offset)
+    program.jump_if(int.from_bytes(raw[:4], "big"), no=no)
+    program.load(offset + 4, LD_H)
+    program.jump_if(int.from_bytes(raw[4:], "big"), no=no)

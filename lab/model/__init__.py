@@ -1,0 +1,1 @@
+"""Values: scenario, plan, workload, results, run folder. No effects beyond reading and writing these files."""

@@ -1,0 +1,136 @@
+"""Scenario → plan: names, addresses, links, messages. Pure: the same arguments give the same plan."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from lab.model.loader import Document
+from lab.model.marker import make_marker
+from lab.model.plan import Link, LinkImpairment, Message, Node, Plan, Role, Settle, Subnet, Workload
+from lab.model.rules import directions, impaired_links, node_roles, resolve_options
+from lab.model.scenario import Comparison, Expectation, Scenario
+from lab.protocols.catalog import PROTOCOLS
+
+FIRST_NODE_HOST = 11  # consumer1 is .11, consumer2 .12: easy to read in a capture
+FILLER = "."
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes a run this run."""
+
+    run_id: str
+    seed: int
+    secret: bytes
+
+
+def make_plan(scenario: Scenario, document: Document, who: Identity, cidrs: dict[str, str]) -> Plan:
+    """The plan of a checked scenario on the given subnets."""
+    protocol = PROTOCOLS[scenario.protocol]
+    topics = protocol.topics(scenario.workload.topics)
+    nodes = _nodes(scenario, cidrs)
+    return Plan(
+        run_id=who.run_id,
+        scenario=scenario.name,
+        title=scenario.title or scenario.name,
+        protocol=scenario.protocol,
+        options=resolve_options(scenario, document, protocol),
+        seed=who.seed,
+        secret=who.secret.hex(),
+        subnets={side: Subnet(cidr=cidr, gateway=_host(cidr, 1)) for side, cidr in cidrs.items()},
+        nodes=nodes,
+        topics=topics,
+        create=tuple(topic for topic in topics if topic not in protocol.existing_topics),
+        subscriptions={
+            node.name: tuple(scenario.subscriptions.get(node.name, topics)) for node in nodes if node.role == "consumer"
+        },
+        workload=Workload(
+            messages=scenario.workload.messages,
+            rate_per_s=scenario.workload.rate,
+            size=scenario.workload.size,
+        ),
+        impairments=_impairments(scenario),
+        expect=_expect(scenario.expect),
+        settle=Settle(quiet_s=scenario.settle.quiet, at_most_s=scenario.settle.at_most),
+        impair_from="start" if scenario.impair == "from-start" else "publish",
+    )
+
+
+def make_messages(plan: Plan) -> list[Message]:
+    """Everything the producers will be told to publish, producer by producer."""
+    protocol = PROTOCOLS[plan.protocol]
+    secret = bytes.fromhex(plan.secret)
+    messages = []
+    for producer in plan.role("producer"):
+        draw = random.Random(f"{plan.seed}/{producer.name}")
+        for number in range(1, plan.workload.messages + 1):
+            marker = make_marker(secret, producer.name, number)
+            text = protocol.reading(draw) + marker
+            if plan.workload.size is not None:
+                text = _filled(text, plan.workload.size)
+            topic = plan.topics[(number - 1) % len(plan.topics)]
+            messages.append(Message(producer=producer.name, number=number, topic=topic, marker=marker, text=text))
+    return messages
+
+
+def _filled(text: str, size: int) -> str:
+    missing = size - len(text.encode())
+    return text + " " + FILLER * (missing - 1) if missing > 0 else text
+
+
+def _nodes(scenario: Scenario, cidrs: dict[str, str]) -> tuple[Node, ...]:
+    counts: dict[str, int] = {}
+    nodes = []
+    for name, role in node_roles(scenario).items():
+        sides = list(cidrs) if role == "broker" else [f"{role}s"]
+        counts[role] = counts.get(role, 0) + 1
+        nodes.append(
+            Node(
+                name=name,
+                role=role,
+                mutant=scenario.mutants.get(name),
+                shows=role == "consumer",
+                links=tuple(_link(name, role, counts[role], side, cidrs[side]) for side in sides),
+            )
+        )
+    return tuple(nodes)
+
+
+def _link(name: str, role: Role, index: int, side: str, cidr: str) -> Link:
+    network = ipaddress.IPv4Network(cidr)
+    # Small subnets have no room for the readable numbering; there nodes follow the broker at once.
+    first = FIRST_NODE_HOST if network.num_addresses >= 256 else 3
+    host = 2 if role == "broker" else first + index - 1
+    return Link(name=f"{name}@{side}", subnet=side, address=_host(cidr, host), prefix=network.prefixlen)
+
+
+def _host(cidr: str, number: int) -> str:
+    return str(ipaddress.IPv4Network(cidr)[number])
+
+
+def _impairments(scenario: Scenario) -> tuple[LinkImpairment, ...]:
+    return tuple(
+        LinkImpairment(link=link, direction=direction, loss_pct=impairment.loss)
+        for impairment in scenario.impairments
+        for link in impaired_links(scenario, impairment.on) or ()
+        for direction in directions(impairment.direction)
+    )
+
+
+def _expect(expect: Expectation) -> dict[str, Any]:
+    wanted: dict[str, Any] = {"isolation": expect.isolation, "fabricated": expect.fabricated}
+    if expect.delivery is not None:
+        wanted["delivery"] = {"op": expect.delivery.op, "pct": expect.delivery.bound}
+    if expect.duplicates is not None:
+        wanted["duplicates"] = {"max": expect.duplicates}
+    if expect.order is not None:
+        wanted["order"] = expect.order
+    if expect.latency is not None:
+        bounds: dict[str, Comparison | None] = dict(expect.latency)
+        wanted["latency"] = {
+            name: {"op": bound.op, "ms": bound.bound} for name, bound in bounds.items() if bound is not None
+        }
+    return wanted

@@ -1,0 +1,52 @@
+"""The fabric as seen from the orchestrator: one question, one answer, each with a time-out."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from typing import Any
+
+from lab.errors import HostError, LateError
+from lab.runtimes.base import Streams
+
+Answer = dict[str, Any]
+
+
+class FabricChannel:
+    """JSON lines over the fabric's standard input and output."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._answers: queue.Queue[bytes | None] = queue.Queue()
+        self._complaints: list[bytes] = []
+        threading.Thread(target=self._listen, daemon=True, name="fabric").start()
+
+    def _listen(self) -> None:
+        rest = b""
+        for kind, chunk in self._streams.chunks():
+            if kind == "err":
+                self._complaints = [*self._complaints, chunk][-20:]
+                continue
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                self._answers.put(line)
+        self._answers.put(None)
+
+    def ask(self, timeout_s: float, **command: Any) -> Answer:
+        """The fabric's answer; its own errors are raised here."""
+        self._streams.write(json.dumps(command).encode() + b"\n")
+        try:
+            line = self._answers.get(timeout=timeout_s)
+        except queue.Empty:
+            raise LateError(f"the fabric did not answer '{command['do']}' within {timeout_s:g} s") from None
+        if line is None:
+            complaint = b"".join(self._complaints).decode(errors="replace").strip()[-500:]
+            raise HostError(f"the fabric ended during '{command['do']}': {complaint or 'no reason given'}")
+        answer: Answer = json.loads(line)
+        if not answer.get("ok"):
+            raise HostError(answer["what"], expected=answer.get("expected"), hint=answer.get("hint"))
+        return answer
+
+    def close(self) -> None:
+        self._streams.close()

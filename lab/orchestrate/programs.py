@@ -1,0 +1,136 @@
+"""The nodes' programs: their output into logs with the time of each line, their control lines into barriers."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from lab.errors import HostError, LateError
+from lab.runtimes.base import Streams
+
+CONTROL = "@lab "
+LONGEST_LINE = 1 << 20
+Event = dict[str, Any]
+
+
+class NodeProgram:
+    """One program: what it printed, what it reported, whether it still talks."""
+
+    def __init__(self, name: str, streams: Streams, log: Path, changed: threading.Condition) -> None:
+        self.name = name
+        self._streams = streams
+        self._changed = changed
+        self._log = log.open("w", encoding="utf-8", errors="replace", newline="\n")
+        self._rest = {"out": b"", "err": b""}
+        self.events: list[Event] = []
+        self.last_lines: list[str] = []
+        self.ended = False
+        self._thread = threading.Thread(target=self._listen, daemon=True, name=name)
+        self._thread.start()
+
+    def send(self, **command: Any) -> None:
+        try:
+            self._streams.write(json.dumps(command, ensure_ascii=False).encode() + b"\n")
+        except OSError:
+            return  # it ended; its barrier or its exit code tells
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for the end of its output, then close the log."""
+        self._thread.join(timeout_s)
+        self._streams.close()
+        self._thread.join(timeout_s)
+        with self._changed:
+            self._log.close()
+
+    def _listen(self) -> None:
+        for kind, chunk in self._streams.chunks():
+            stamp = time.time_ns()
+            *lines, rest = (self._rest[kind] + chunk).split(b"\n")
+            if len(rest) > LONGEST_LINE:
+                lines, rest = [*lines, rest], b""
+            self._rest[kind] = rest
+            self._take(kind, lines, stamp)
+        for name, left in self._rest.items():
+            if left:
+                self._take(name, [left], time.time_ns())
+        with self._changed:
+            self.ended = True
+            self._changed.notify_all()
+
+    def _take(self, kind: str, lines: Iterable[bytes], stamp: int) -> None:
+        head = f"{stamp // 1_000_000_000}.{stamp % 1_000_000_000:09d} {kind} "
+        with self._changed:
+            for line in lines:
+                text = line.rstrip(b"\r").decode("utf-8", errors="replace")
+                if not self._log.closed:
+                    self._log.write(head + text + "\n")
+                if kind == "out" and text.startswith(CONTROL):
+                    self._report(text)
+                else:
+                    self.last_lines = [*self.last_lines, text][-5:]
+            if not self._log.closed:
+                self._log.flush()
+            self._changed.notify_all()
+
+    def _report(self, text: str) -> None:
+        try:
+            event = json.loads(text[len(CONTROL) :])
+        except ValueError:
+            return
+        if isinstance(event, dict):
+            self.events.append(event)
+
+    def reported(self, event: str, phase: str | None = None) -> Event | None:
+        """The latest report of that kind, if it has come."""
+        fitting = (e for e in reversed(self.events) if e.get("event") == event and e.get("phase") == phase)
+        return next(fitting, None)
+
+
+class Programs:
+    """All programs of a run, and barriers across them."""
+
+    def __init__(self, log_of: Callable[[str], Path]) -> None:
+        self._changed = threading.Condition()
+        self._log_of = log_of
+        self.by_name: dict[str, NodeProgram] = {}
+
+    def add(self, name: str, streams: Streams) -> NodeProgram:
+        program = NodeProgram(name, streams, self._log_of(name), self._changed)
+        self.by_name[name] = program
+        return program
+
+    def missing(self, names: Iterable[str], event: str, phase: str | None, timeout_s: float) -> list[str]:
+        """Wait until each has reported or ended; the names of those who have not reported."""
+        names = list(names)
+
+        def waiting() -> list[str]:
+            programs = (self.by_name[name] for name in names)
+            return [one.name for one in programs if one.reported(event, phase) is None and not one.ended]
+
+        with self._changed:
+            self._changed.wait_for(lambda: not waiting(), timeout_s)
+            return [name for name in names if self.by_name[name].reported(event, phase) is None]
+
+    def barrier(self, names: Iterable[str], event: str, phase: str | None, timeout_s: float) -> None:
+        """All must have reported; who is late, or has ended, is named."""
+        late = self.missing(names, event, phase, timeout_s)
+        if late:
+            what = phase or event
+            raise LateError("; ".join(self._excuse(self.by_name[name], what, timeout_s) for name in late[:5]))
+
+    def require_ok(self, names: Iterable[str], phase: str) -> None:
+        for name in names:
+            report = self.by_name[name].reported("done", phase) or {}
+            if not report.get("ok"):
+                detail = report.get("detail", "no reason given")
+                raise HostError(f"{name} could not {phase}: {detail}", hint=f"see logs/{name}.log")
+
+    def _excuse(self, program: NodeProgram, what: str, timeout_s: float) -> str:
+        said = f" (it last said: {program.last_lines[-1][:200]})" if program.last_lines else ""
+        if program.ended:
+            return f"{program.name} ended before it was done with '{what}'{said}"
+        return f"{program.name} was not done with '{what}' within {timeout_s:g} s{said}"

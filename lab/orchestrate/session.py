@@ -1,0 +1,140 @@
+"""From a scenario file to a judged run: plan, choose subnets, start Spark aside, run, analyse."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.analysis.background import SparkStart
+from lab.errors import InputError
+from lab.model.loader import Document, load
+from lab.model.planner import Identity, make_messages, make_plan
+from lab.model.results import Results
+from lab.model.rules import check
+from lab.model.runfolder import RunFolder, new_run_id
+from lab.model.scenario import Scenario, Subnets
+from lab.orchestrate.progress import Progress, stage
+from lab.orchestrate.record import Record
+from lab.orchestrate.run import Run
+from lab.runtimes import subnets
+from lab.runtimes.compose import ComposeRuntime, connect
+from lab.runtimes.locks import one_at_a_time
+
+SUBNET_LOCK_S = 300.0
+FIXED_LOCK_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for."""
+
+    scenario: Path
+    runs: Path
+    seed: int | None = None
+    master: str = "local[*]"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A finished run."""
+
+    folder: RunFolder
+    results: Results
+
+
+def load_checked(path: Path) -> tuple[Scenario, Document]:
+    """A scenario that could be run."""
+    scenario, document = load(path)
+    check(scenario, document)
+    return scenario, document
+
+
+def run_scenario(request: Request, progress: Progress) -> Judged:
+    """The whole of `lab run`."""
+    with stage(progress, "plan"):
+        scenario, document = load_checked(request.scenario)
+        client = connect()
+    who = Identity(new_run_id(), _seed(request, scenario), secrets.token_bytes(16))
+    runtime = ComposeRuntime(client, who.run_id)
+    with contextlib.ExitStack() as held:
+        cidrs = _choose_subnets(scenario, document, runtime, progress, held)
+        plan = make_plan(scenario, document, who, cidrs)
+        messages = make_messages(plan)
+        folder = RunFolder.create(request.runs, scenario.name, who.run_id)
+        shutil.copyfile(request.scenario, folder.scenario)
+        folder.write_plan(plan, messages)
+        progress.note(f"run folder: {folder.path}")
+        spark = SparkStart(request.master)
+        run = Run(
+            plan=plan,
+            messages=messages,
+            folder=folder,
+            runtime=runtime,
+            progress=progress,
+            record=Record(plan, runtime.name, "a Docker engine answers"),
+            gate=spark.gate,
+            networks_made=held.pop_all().close if scenario.subnets == "auto" else _nothing,
+        )
+        try:
+            run.execute()
+        finally:
+            folder.link_latest(request.runs)
+    return Judged(folder, analyse_run(folder, progress, spark))
+
+
+def analyse_run(folder: RunFolder, progress: Progress, spark: SparkStart) -> Results:
+    """The verdict of a run folder; needs no engine and no root."""
+    from lab.analysis.job import analyse
+
+    with stage(progress, "analyse"):
+        return analyse(folder.path, spark.get())
+
+
+def _seed(request: Request, scenario: Scenario) -> int:
+    if request.seed is not None:
+        return request.seed
+    return scenario.seed if scenario.seed is not None else secrets.randbelow(2**32)
+
+
+def _nothing() -> None: ...
+
+
+def _choose_subnets(
+    scenario: Scenario, document: Document, runtime: ComposeRuntime, progress: Progress, held: contextlib.ExitStack
+) -> dict[str, str]:
+    """Free subnets, or the scenario's own if nobody has them; the lock is held until the networks exist."""
+    if not isinstance(scenario.subnets, Subnets):
+        held.enter_context(_subnet_lock(progress))
+        taken = subnets.host_routes() | runtime.taken_subnets()
+        counts = {"producers": scenario.nodes.producers, "consumers": scenario.nodes.consumers}
+        return subnets.pick(counts, taken)
+    fixed = {side: getattr(scenario.subnets, side) for side in ("producers", "consumers")}
+    held.enter_context(_fixed_lock(progress))
+    taken = subnets.host_routes() | runtime.taken_subnets()
+    for side, cidr in fixed.items():
+        who = subnets.clash(cidr, taken)
+        if who:
+            raise InputError(
+                f"the subnet {cidr} is not free: {who}",
+                where=document.where(("subnets", side)),
+                expected="a subnet that nobody on this host uses",
+                hint="write subnets: auto, or remove the other network",
+            )
+    return fixed
+
+
+@contextlib.contextmanager
+def _subnet_lock(progress: Progress) -> Iterator[None]:
+    with one_at_a_time("subnets", lambda: progress.note("waiting: another run picks its subnets"), SUBNET_LOCK_S):
+        yield
+
+
+@contextlib.contextmanager
+def _fixed_lock(progress: Progress) -> Iterator[None]:
+    told = "waiting: another run with fixed subnets is under way"
+    with one_at_a_time("fixed-subnets", lambda: progress.note(told), FIXED_LOCK_S):
+        yield

@@ -1,0 +1,54 @@
+"""The rooms subscriber: one port a room, and what is shown of what comes there. Must not know who published.
+
+Choices: room X is subscribed from port 50001 + X. What comes there for another room is acknowledged and
+counted, not shown. A room is shown from the SUB on, even if its answer was lost, until it is refused or
+ended. Several copies of a datagram are shown several times with `arq: none`, as built, and once with
+`sliding-window`.
+"""
+
+from __future__ import annotations
+
+from lab.protocols.rooms import texts
+from lab.protocols.rooms.client import Client, Request
+from lab.protocols.rooms.core import BROKER_PORT, Address, Answered, Settings
+from lab.protocols.rooms.wire import Message, Type, payload
+
+
+class Subscriber(Client):
+    ports = ()
+
+    def __init__(self, settings: Settings, broker: Address, host: str = "127.0.0.1") -> None:
+        super().__init__(settings, broker, host)
+        self.counters.update(dict.fromkeys(("received", "shown", "duplicates_ignored", "retransmitted"), 0))
+        self.rooms: set[int] = set()
+
+    def subscribe(self, room: int, now: float) -> None:
+        self.rooms.add(room)
+        self.ask(Message(Type.SUB, room, payload(str(room))), room, BROKER_PORT + room, now)
+
+    def unsubscribe(self, room: int, now: float) -> None:
+        self.ask(Message(Type.USUB, 0, payload(str(room))), room, BROKER_PORT + room, now)
+
+    def receive_datagram(self, data: bytes, addr: Address, now: float, local: int) -> None:
+        self.counters["received"] += data[:1] == bytes([Type.PUB]) and addr == self.broker
+        super().receive_datagram(data, addr, now, local)
+
+    def _pushed(self, message: Message, local: int) -> None:
+        room = local - BROKER_PORT
+        if message.type is Type.BRK:
+            self.rooms.discard(room)
+        elif message.type is Type.PUB:
+            if message.room == room and room in self.rooms:
+                self.show(message, local)
+            else:
+                self.counters["misdirected"] += 1
+
+    def show(self, message: Message, local: int) -> None:
+        self.counters["shown"] += 1
+        self.say(texts.publication(message.text))
+
+    def _settled(self, request: Request, answer: Answered) -> None:
+        ended = request.message.type is Type.USUB or not answer.ok
+        if answer.outcome is not None and ended:
+            self.rooms.discard(request.room)
+        super()._settled(request, answer)

@@ -1,0 +1,1 @@
+"""Where a plan is brought up: containers or network namespaces. Knows plans, not scenarios or verdicts."""

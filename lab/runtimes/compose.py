@@ -1,0 +1,260 @@
+"""The compose runtime: pods of real containers on two internal networks. The only place that talks to the engine.
+
+Compose creates what the rendered file says; starting, attaching and removing go through the SDK, by label.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException, NotFound
+from requests.exceptions import RequestException
+
+from lab.errors import HostError, LateError
+from lab.model.plan import Node, Plan
+from lab.runtimes.base import OWNER_LABEL as OWNER
+from lab.runtimes.base import PART_LABEL, RUN_LABEL, ExitState, HostLink, Say, Streams, owner_mark
+from lab.runtimes.compose_file import bridge_name, container_name, project, render
+from lab.runtimes.docker_streams import DockerStreams
+from lab.runtimes.images import Images, ensure_images
+
+HOLDER_TIMEOUT_S = 30
+COMPOSE_TIMEOUT_S = 300
+WORKERS = 8
+
+
+@contextlib.contextmanager
+def engine_errors(doing: str) -> Iterator[None]:
+    """What the engine or its client raises, as one clear error."""
+    try:
+        yield
+    except (DockerException, RequestException, OSError) as error:
+        reason = getattr(error, "explanation", None) or error
+        raise HostError(f"the engine failed while {doing}: {reason}") from error
+
+
+def connect() -> docker.DockerClient:
+    """A client whose engine answers, or an error that says what to do."""
+    try:
+        client = docker.from_env(timeout=60)
+        client.ping()
+    except (DockerException, RequestException, OSError) as error:
+        raise HostError(
+            f"no Docker engine answers: {error}",
+            expected="a running Docker engine that you may use",
+            hint="start it, or set DOCKER_HOST",
+        ) from None
+    return client
+
+
+def compose_command() -> list[str]:
+    """`docker compose` or `docker-compose`, whichever is there."""
+    candidates = (["docker", "compose"], ["docker-compose"])
+    for command in candidates:
+        if shutil.which(command[0]):
+            done = subprocess.run([*command, "version"], capture_output=True, timeout=60, check=False)
+            if done.returncode == 0:
+                return command
+    raise HostError("neither docker compose nor docker-compose is there", hint="apt-get install docker-compose")
+
+
+class ComposeRuntime:
+    """One run's containers and networks."""
+
+    name = "compose"
+
+    def __init__(self, client: docker.DockerClient, run_id: str) -> None:
+        self._client = client
+        self._run_id = run_id
+        self._images = Images("", "")
+        self._compose: list[str] = []
+        self._fabric_id: str | None = None
+
+    def prepare(self, say: Say) -> dict[str, str]:
+        self._images = ensure_images(self._client, say)
+        self._compose = compose_command()
+        with engine_errors("telling its version"):
+            version = self._client.version()["Version"]
+        return {
+            "engine": version,
+            "compose": " ".join(self._compose),
+            "image_node": self._images.node,
+            "image_fabric": self._images.fabric,
+        }
+
+    def taken_subnets(self) -> dict[str, str]:
+        """Subnets of the engine's networks, and whose they are."""
+        taken = {}
+        with engine_errors("listing its networks"):
+            for network in self._client.networks.list():
+                for entry in (network.attrs.get("IPAM") or {}).get("Config") or ():
+                    subnet = entry.get("Subnet", "")
+                    if subnet and ":" not in subnet:
+                        taken[subnet] = f"the Docker network {network.name}"
+        return taken
+
+    def network_up(self, plan: Plan, folder: Path) -> dict[str, HostLink]:
+        """Networks and holders; programs are created and not started."""
+        file = folder / "compose.yaml"
+        file.write_text(render(plan, self._images, owner_mark()), encoding="utf-8")
+        # Holders first, by themselves: Compose v1 joins a program only to a network holder that already runs.
+        self._run_compose(file, "up", "-d", "--no-build", *(f"{node.name}-net" for node in plan.nodes))
+        self._run_compose(file, "up", "--no-start", "--no-build", "--no-recreate", *(n.name for n in plan.nodes))
+        with ThreadPoolExecutor(WORKERS) as pool:
+            found = pool.map(self._links_of, plan.nodes)
+        return {
+            link.name: HostLink(peer, mac, bridge_name(plan.run_id, link.subnet))
+            for one in found
+            for link, peer, mac in one
+        }
+
+    def _links_of(self, node: Node) -> list[tuple[Any, int, str]]:
+        printed = self._first_line(f"{node.name}-net")
+        if "error" in printed:
+            raise HostError(f"the network of {node.name} could not be prepared: {printed['error']}")
+        by_address = {
+            address.partition("/")[0]: interface
+            for interface in printed["interfaces"]
+            for address in interface["addresses"]
+        }
+        try:
+            return [(link, by_address[link.address]["peer"], by_address[link.address]["mac"]) for link in node.links]
+        except KeyError as missing:
+            raise HostError(f"{node.name} has no interface with the planned address {missing}") from None
+
+    def _first_line(self, service: str) -> dict[str, Any]:
+        container = self._container(service)
+        deadline = time.monotonic() + HOLDER_TIMEOUT_S
+        with engine_errors(f"reading what {service} printed"):
+            while time.monotonic() < deadline:
+                line, newline, _ = container.logs(stdout=True, stderr=False).partition(b"\n")
+                if newline:
+                    answer: dict[str, Any] = json.loads(line)
+                    return answer
+                container.reload()
+                if container.status == "exited":
+                    raise HostError(f"{service} ended at once: {container.logs().decode(errors='replace')[-400:]}")
+                time.sleep(0.05)  # the engine offers no wait for a log line that cannot miss one
+        raise LateError(f"{service} did not tell its interfaces within {HOLDER_TIMEOUT_S} s")
+
+    def start_fabric(self) -> Streams:
+        api = self._client.api
+        with engine_errors("starting the fabric"):
+            made = api.create_container(
+                self._images.fabric,
+                ["python3", "-m", "lab.capture.fabric", "--folder", "/captures"],
+                name=container_name(self._run_id, "fabric"),
+                stdin_open=True,
+                labels={RUN_LABEL: self._run_id, OWNER: owner_mark(), PART_LABEL: "fabric"},
+                host_config=api.create_host_config(
+                    network_mode="host", cap_drop=["ALL"], cap_add=["NET_ADMIN", "NET_RAW"]
+                ),
+            )
+            self._fabric_id = made["Id"]
+            streams = DockerStreams(api, made["Id"])
+            api.start(made["Id"])
+        return streams
+
+    def start_program(self, node: Node) -> Streams:
+        container = self._container(node.name)
+        with engine_errors(f"starting {node.name}"):
+            streams = DockerStreams(self._client.api, container.id)
+            container.start()
+        return streams
+
+    def state(self, node: Node) -> ExitState:
+        with engine_errors(f"asking how {node.name} is"):
+            state = self._client.api.inspect_container(container_name(self._run_id, node.name))["State"]
+        note = "ended by the kernel: out of memory" if state.get("OOMKilled") else state.get("Error") or None
+        running = bool(state["Running"])
+        return ExitState(running, None if running else state["ExitCode"], note)
+
+    def fetch_captures(self, target: Path) -> None:
+        """Copy the fabric's files out; they belong to whoever runs the lab."""
+        if self._fabric_id is None:
+            return
+        fetch_folder(self._client, self._fabric_id, target)
+
+    def down(self) -> None:
+        remove(self._client, self._run_id)
+
+    def _container(self, service: str) -> Any:
+        with engine_errors(f"looking for {service}"):
+            return self._client.containers.get(container_name(self._run_id, service))
+
+    def _run_compose(self, file: Path, *arguments: str) -> None:
+        command = [*self._compose, "-p", project(self._run_id), "-f", str(file), *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=COMPOSE_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise LateError(f"compose took more than {COMPOSE_TIMEOUT_S} s to create the containers") from None
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if line.strip()][-3:]
+            raise HostError("compose could not create the containers:\n  " + "\n  ".join(lines))
+
+
+def fetch_folder(client: docker.DockerClient, container: str, target: Path) -> None:
+    """The captures of a fabric container, running or ended, into a folder."""
+    with engine_errors("copying captures"):
+        try:
+            stream, _ = client.api.get_archive(container, "/captures")
+        except NotFound:
+            return
+        archive = io.BytesIO(b"".join(stream))
+    with tarfile.open(fileobj=archive) as tar:
+        for member in tar.getmembers():
+            source = tar.extractfile(member) if member.isfile() else None
+            if source is not None:
+                (target / Path(member.name).name).write_bytes(source.read())
+
+
+def remove(client: docker.DockerClient, run_id: str) -> int:
+    """Take away every container, network and volume of that run, and nothing else; how many there were."""
+    wanted = {"label": f"{RUN_LABEL}={run_id}"}
+    api = client.api
+    with engine_errors("removing containers"):
+        containers = api.containers(all=True, filters=wanted)
+        programs = [one for one in containers if one["Labels"].get(PART_LABEL) == "program"]
+        others = [one for one in containers if one["Labels"].get(PART_LABEL) != "program"]
+        for batch in (programs, others):  # programs first: they live in the holders' networks
+            with ThreadPoolExecutor(WORKERS) as pool:
+                list(pool.map(lambda one: _forget(api.remove_container, one["Id"], v=True, force=True), batch))
+        networks = api.networks(filters=wanted)
+        for network in networks:
+            _forget(api.remove_network, network["Id"])
+        volumes = (api.volumes(filters=wanted) or {}).get("Volumes") or []
+        for volume in volumes:
+            _forget(api.remove_volume, volume["Name"])
+    return len(containers) + len(networks) + len(volumes)
+
+
+def _forget(remover: Any, name: str, **options: Any) -> None:
+    try:
+        remover(name, **options)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != 409:  # somebody is removing it already
+            raise
+
+
+def runs_of_ours(client: docker.DockerClient) -> dict[str, str]:
+    """Run ids of which the engine still has something, and their owners' marks."""
+    found: dict[str, str] = {}
+    with engine_errors("listing what runs left"):
+        for one in client.api.containers(all=True, filters={"label": RUN_LABEL}):
+            found[one["Labels"][RUN_LABEL]] = one["Labels"].get(OWNER, "")
+        for network in client.api.networks(filters={"label": RUN_LABEL}):
+            found.setdefault(network["Labels"][RUN_LABEL], network["Labels"].get(OWNER, ""))
+    return found
