@@ -21,7 +21,8 @@ from lab.orchestrate.progress import Progress, stage
 from lab.orchestrate.record import Record
 from lab.orchestrate.run import Run
 from lab.runtimes import subnets
-from lab.runtimes.compose import ComposeRuntime, connect
+from lab.runtimes.base import Runtime
+from lab.runtimes.choose import Choice, Wish, choose
 from lab.runtimes.locks import one_at_a_time
 
 SUBNET_LOCK_S = 300.0
@@ -36,6 +37,7 @@ class Request:
     runs: Path
     seed: int | None = None
     master: str = "local[*]"
+    runtime: Wish = "auto"
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,13 @@ def load_checked(path: Path) -> tuple[Scenario, Document]:
     return scenario, document
 
 
-def run_scenario(request: Request, progress: Progress) -> Judged:
+def run_scenario(request: Request, progress: Progress, choice: Choice = choose) -> Judged:
     """The whole of `lab run`."""
     with stage(progress, "plan"):
         scenario, document = load_checked(request.scenario)
-        client = connect()
-    who = Identity(new_run_id(), _seed(request, scenario), secrets.token_bytes(16))
-    runtime = ComposeRuntime(client, who.run_id)
+        who = Identity(new_run_id(), _seed(request, scenario), secrets.token_bytes(16))
+        runtime, reason = choice(request.runtime, who.run_id)
+    progress.note(f"runtime: {runtime.name} ({reason})")
     with contextlib.ExitStack() as held:
         cidrs = _choose_subnets(scenario, document, runtime, progress, held)
         plan = make_plan(scenario, document, who, cidrs)
@@ -75,7 +77,7 @@ def run_scenario(request: Request, progress: Progress) -> Judged:
             folder=folder,
             runtime=runtime,
             progress=progress,
-            record=Record(plan, runtime.name, "a Docker engine answers"),
+            record=Record(plan, runtime.name, reason),
             gate=spark.gate,
             networks_made=held.pop_all().close if scenario.subnets == "auto" else _nothing,
         )
@@ -104,18 +106,18 @@ def _nothing() -> None: ...
 
 
 def _choose_subnets(
-    scenario: Scenario, document: Document, runtime: ComposeRuntime, progress: Progress, held: contextlib.ExitStack
+    scenario: Scenario, document: Document, runtime: Runtime, progress: Progress, held: contextlib.ExitStack
 ) -> dict[str, str]:
-    """Free subnets, or the scenario's own if nobody has them; the lock is held until the networks exist."""
-    if not isinstance(scenario.subnets, Subnets):
-        held.enter_context(_subnet_lock(progress))
-        taken = subnets.host_routes() | runtime.taken_subnets()
+    """Free subnets, or the scenario's own if nobody has them; where runs share a host, under a lock."""
+    fixed = scenario.subnets if isinstance(scenario.subnets, Subnets) else None
+    if runtime.shares_addresses:
+        held.enter_context(_fixed_lock(progress) if fixed else _subnet_lock(progress))
+    taken = runtime.taken_subnets()
+    if fixed is None:
         counts = {"producers": scenario.nodes.producers, "consumers": scenario.nodes.consumers}
         return subnets.pick(counts, taken)
-    fixed = {side: getattr(scenario.subnets, side) for side in ("producers", "consumers")}
-    held.enter_context(_fixed_lock(progress))
-    taken = subnets.host_routes() | runtime.taken_subnets()
-    for side, cidr in fixed.items():
+    wanted = {"producers": fixed.producers, "consumers": fixed.consumers}
+    for side, cidr in wanted.items():
         who = subnets.clash(cidr, taken)
         if who:
             raise InputError(
@@ -124,7 +126,7 @@ def _choose_subnets(
                 expected="a subnet that nobody on this host uses",
                 hint="write subnets: auto, or remove the other network",
             )
-    return fixed
+    return wanted
 
 
 @contextlib.contextmanager

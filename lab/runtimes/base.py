@@ -49,7 +49,9 @@ class Runtime(Protocol):
     """Brings a plan up and takes it down; everything it makes carries the run's label."""
 
     name: str
+    shares_addresses: bool  # whether its subnets must differ from those of the host and of other runs
 
+    def taken_subnets(self) -> dict[str, str]: ...  # what must not be used, and whose it is
     def prepare(self, say: Say) -> dict[str, str]: ...  # images and the like; versions for the manifest
     def network_up(self, plan: Plan, folder: Path) -> dict[str, HostLink]: ...
     def start_fabric(self) -> Streams: ...

@@ -28,6 +28,7 @@ from lab.runtimes.base import PART_LABEL, RUN_LABEL, ExitState, HostLink, Say, S
 from lab.runtimes.compose_file import bridge_name, container_name, project, render
 from lab.runtimes.docker_streams import DockerStreams
 from lab.runtimes.images import Images, ensure_images
+from lab.runtimes.subnets import host_routes
 
 HOLDER_TIMEOUT_S = 30
 COMPOSE_TIMEOUT_S = 300
@@ -73,6 +74,7 @@ class ComposeRuntime:
     """One run's containers and networks."""
 
     name = "compose"
+    shares_addresses = True
 
     def __init__(self, client: docker.DockerClient, run_id: str) -> None:
         self._client = client
@@ -94,8 +96,8 @@ class ComposeRuntime:
         }
 
     def taken_subnets(self) -> dict[str, str]:
-        """Subnets of the engine's networks, and whose they are."""
-        taken = {}
+        """Routes of the host and subnets of the engine's networks, and whose they are."""
+        taken = host_routes()
         with engine_errors("listing its networks"):
             for network in self._client.networks.list():
                 for entry in (network.attrs.get("IPAM") or {}).get("Config") or ():
