@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+class Spark(Protocol):
+    """A session that is there, or will be."""
+
+    def get(self) -> SparkSession: ...
+    def gate(self) -> None: ...
 
 
 class SparkStart:

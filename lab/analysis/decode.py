@@ -24,7 +24,7 @@ from lab.model.marker import MARKER_BYTES
 Column = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
-IPV4, IPV6 = 0x0800, 0x86DD
+IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
 _MARKER = re.compile(MARKER_BYTES)
 
 SCHEMA = pa.schema(
@@ -165,19 +165,28 @@ def _internet(tap: Tap, cut: _Cut, ethernet: Mask, up: Mask, columns: dict[str, 
     v4 &= (cut.field(ip, 1, v4) >> 4 == 4) & (cut.field(ip, 1, v4) & 15 >= 5)
     v6 = (ethertype == IPV6) & cut.holds(ip, 40)
     proto = np.where(v6, cut.field(ip + 6, 1, v6), cut.field(ip + 9, 1, v4))
-    source, target = cut.field(ip + 12, 4, v4), cut.field(ip + 16, 4, v4)
+    asks = _asks(cut, ethertype, ip)
+    source = cut.field(np.where(asks, ip + 14, ip + 12), 4, v4 | asks)
+    target = cut.field(np.where(asks, ip + 24, ip + 16), 4, v4 | asks)
     columns["proto"] = _or_null(proto, v4 | v6)
-    columns["ip_src"] = _addresses(cut, ip + 8, v4, v6, source)
-    columns["ip_dst"] = _addresses(cut, ip + 24, v4, v6, target)
+    columns["ip_src"] = _addresses(cut, ip + 8, v4 | asks, v6, source)
+    columns["ip_dst"] = _addresses(cut, ip + 24, v4 | asks, v6, target)
     own = int(ipaddress.IPv4Address(tap.address))
     columns["own"] = v4 & (np.where(up, source, target) == own)
-    columns["peer"], columns["peer_role"] = _peers(tap, np.where(up, target, source), v4)
+    columns["peer"], columns["peer_role"] = _peers(tap, np.where(up, target, source), v4 | asks)
     head = np.where(v6, 40, (cut.field(ip, 1, v4) & 15) * 4)
     total = np.where(v6, 40 + cut.field(ip + 4, 2, v6), cut.field(ip + 2, 2, v4))
     end = np.where(v4 | v6, np.minimum(cut.end, ip + np.maximum(total, head)), cut.end)
     later_part = v4 & (cut.field(ip + 6, 2, v4) & 0x1FFF > 0)  # a fragment without the transport's header
     body = np.minimum(np.where(v4 | v6, ip + head, cut.start + 14), end)
     return _transport(cut, proto, (v4 | v6) & ~later_part, body, end, columns), end
+
+
+def _asks(cut: _Cut, ethertype: Column, body: Positions) -> Mask:
+    """ARP requests: before the first packet to an address of its own subnet a node asks who has it."""
+    arp = (ethertype == ARP) & cut.holds(body, 28)
+    asks: Mask = arp & (cut.field(body + 2, 2, arp) == IPV4) & (cut.field(body + 6, 2, arp) == 1)
+    return asks
 
 
 def _transport(

@@ -61,13 +61,16 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A node's packets to one destination where the broker was at neither end, or that the guard blocked."""
+    """A node's packets to one destination where the broker was at neither end, or that the guard blocked.
+
+    Without a protocol they are ARP requests: the node asked who has the address, and got no further.
+    """
 
     node: str
     capture: str
     ip_src: str
     ip_dst: str
-    proto: int
+    proto: int | None
     blocked: bool
     count: int
     frame: int

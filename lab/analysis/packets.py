@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lab.analysis.decode import IPV4, IPV6, SCHEMA, Tap, read_capture
+from lab.analysis.decode import ARP, IPV4, IPV6, SCHEMA, Tap, read_capture
 from lab.analysis.inputs import Run
 from lab.analysis.wire import WIRES, Wire
 
@@ -98,7 +98,7 @@ def _paired() -> Column:
 def traffic_of(packets: DataFrame) -> DataFrame:
     """Packets without their payload, and with their fate.
 
-    blocked: sent to where the guard lets nothing pass, or under a forged address;
+    blocked: sent to where the guard lets nothing pass, or under a forged address; also asking who has such an address;
     outside: blocked, or the broker is at neither end;
     lost: sent, and never seen at its receiver's tap;
     again: not the first of its kind in its direction.
@@ -108,7 +108,8 @@ def traffic_of(packets: DataFrame) -> DataFrame:
     # What a kernel says on its own when an interface comes up: neighbour discovery and listener reports.
     chores = (F.col("ethertype") == IPV6) & F.col("ip_dst").startswith("ff02:") & F.col("proto").isin(0, 58)
     sent = up & ip & ~F.coalesce(chores, F.lit(False))
-    blocked = sent & ~_paired()
+    asks = up & (F.col("ethertype") == ARP) & F.col("ip_dst").isNotNull() & F.col("peer").isNull()
+    blocked = (sent & ~_paired()) | asks
     between_others = (F.col("role") != "broker") & (F.coalesce("peer_role", F.lit("")) != "broker")
     marked = (
         packets.drop("eth_src", "eth_dst")

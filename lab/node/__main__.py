@@ -67,9 +67,9 @@ def _core(args: argparse.Namespace) -> Core:
         raise ValueError(f"the broker {args.broker} cannot be found: {error.strerror or error}") from error
 
 
-def _driver(args: argparse.Namespace, core: Core, output: Output, loop: Loop) -> Driver:
+def _driver(args: argparse.Namespace, core: Core, output: Output) -> Driver:
     if args.driven:
-        return Control(core, output, loop.probe)
+        return Control(core, output)
     if isinstance(core, Publisher):
         return PublisherPrompt(core, output, args.seed)
     if isinstance(core, Subscriber):
@@ -88,7 +88,7 @@ def main(argv: list[str] | None = None) -> int:
     output = Output(sys.stdout.buffer, echoed=os.isatty(0))
     loop = Loop(core, output, args.bind)
     try:
-        loop.run(_driver(args, core, output, loop), lines, 0)
+        loop.run(_driver(args, core, output), lines, 0)
     except OSError as error:
         print(f"{args.name or args.role}: {error}", file=sys.stderr)
         return 1

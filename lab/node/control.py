@@ -1,6 +1,6 @@
 """The lab at the controls: JSON lines in, `@lab {json}` lines out. Must not know sockets or bytes.
 
-One phase at a time; a command that comes during a phase waits for its end, except probe and stop. A
+One phase at a time; a command that comes during a phase waits for its end, except stop. A
 command that cannot be understood gets `{"event": "error"}` and nothing else happens.
 """
 
@@ -8,27 +8,22 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from lab.node.output import Output
-from lab.node.probe import Target, parse_targets
 from lab.protocols.rooms import texts
 from lab.protocols.rooms.core import Answered, Core, Event, PublishDone, Said, room_number
 from lab.protocols.rooms.publisher import Publisher
 from lab.protocols.rooms.subscriber import Subscriber
 
-Probe = Callable[[list[Target], Callable[[list[dict[str, Any]]], None]], None]
-
 
 class Control:
     reads_input = True
 
-    def __init__(self, core: Core, output: Output, probe: Probe) -> None:
+    def __init__(self, core: Core, output: Output) -> None:
         self.ended = False
         self._core = core
         self._output = output
-        self._probe = probe
         self._commands: deque[dict[str, Any]] = deque()
         self._phase: str | None = None
         self._answers_due = 0
@@ -45,8 +40,6 @@ class Control:
             action = command["do"]
             if action == "stop":
                 self.ended = True
-            elif action == "probe":
-                self._probe(parse_targets(command["targets"]), self._probed)
             else:
                 self._commands.append(command)
                 self._next_phase(now)
@@ -58,9 +51,6 @@ class Control:
 
     def finish(self) -> None:
         self._output.lab(event="counters", **self._core.counters)
-
-    def _probed(self, results: list[dict[str, Any]]) -> None:
-        self._output.lab(event="done", phase="probe", results=results)
 
     def event(self, event: Event, now: float) -> None:
         if isinstance(event, Said):

@@ -12,11 +12,9 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from lab.node.driver import Driver
 from lab.node.output import Output
-from lab.node.probe import Probe, Target
 from lab.protocols.rooms.core import Core, Datagram
 
 BATCH = 64  # datagrams taken from one socket before others get their turn
@@ -31,13 +29,9 @@ class Loop:
         self._selector = selectors.DefaultSelector()
         self._sockets: dict[int, socket.socket] = {}
         self._unsent: deque[Datagram] = deque()
-        self._probes: list[Probe] = []
         self._partial = bytearray()
         self._input_open = False
         self._told_to_end = False
-
-    def probe(self, targets: list[Target], done: Callable[[list[dict[str, Any]]], None]) -> None:
-        self._probes.append(Probe(self._selector, targets, time.monotonic(), done))
 
     def run(self, driver: Driver, first_lines: list[str], input_fd: int) -> None:
         """Until the driver has ended or a signal came. OSError if a port the core needs cannot be had."""
@@ -77,19 +71,13 @@ class Loop:
         self._hand_over(driver)
         if driver.ended:
             return
-        timers = [probe.deadline for probe in self._probes]
-        core_timer = self._core.get_timer()
-        if core_timer is not None:
-            timers.append(core_timer)
-        wait = None if not timers else max(0.0, min(timers) - time.monotonic())
+        timer = self._core.get_timer()
+        wait = None if timer is None else max(0.0, timer - time.monotonic())
         for key, mask in self._selector.select(wait):
             key.data(mask)
         now = time.monotonic()
-        if core_timer is not None and core_timer <= now:
+        if timer is not None and timer <= now:
             self._core.handle_timer(now)
-        for probe in self._probes:
-            probe.expire(now)
-        self._probes = [probe for probe in self._probes if not probe.finished]
 
     def _hand_over(self, driver: Driver) -> None:
         """What the core has to say goes to the driver, what it has to send to the network."""

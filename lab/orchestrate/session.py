@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.analysis.background import SparkStart
+from lab.analysis.background import Spark, SparkStart
 from lab.errors import InputError
 from lab.model.loader import Document, load
 from lab.model.planner import Identity, make_messages, make_plan
@@ -55,12 +55,14 @@ def load_checked(path: Path) -> tuple[Scenario, Document]:
     return scenario, document
 
 
-def run_scenario(request: Request, progress: Progress, choice: Choice = choose) -> Judged:
-    """The whole of `lab run`."""
+def run_scenario(
+    request: Request, progress: Progress, choice: Choice | None = None, spark: Spark | None = None
+) -> Judged:
+    """The whole of `lab run`; tests bring a runtime or a Spark of their own."""
     with stage(progress, "plan"):
         scenario, document = load_checked(request.scenario)
         who = Identity(new_run_id(), _seed(request, scenario), secrets.token_bytes(16))
-        runtime, reason = choice(request.runtime, who.run_id)
+        runtime, reason = (choice or choose)(request.runtime, who.run_id)
     progress.note(f"runtime: {runtime.name} ({reason})")
     with contextlib.ExitStack() as held:
         cidrs = _choose_subnets(scenario, document, runtime, progress, held)
@@ -70,7 +72,7 @@ def run_scenario(request: Request, progress: Progress, choice: Choice = choose) 
         shutil.copyfile(request.scenario, folder.scenario)
         folder.write_plan(plan, messages)
         progress.note(f"run folder: {folder.path}")
-        spark = SparkStart(request.master)
+        spark = spark or SparkStart(request.master)
         run = Run(
             plan=plan,
             messages=messages,
@@ -88,7 +90,7 @@ def run_scenario(request: Request, progress: Progress, choice: Choice = choose) 
     return Judged(folder, analyse_run(folder, progress, spark))
 
 
-def analyse_run(folder: RunFolder, progress: Progress, spark: SparkStart) -> Results:
+def analyse_run(folder: RunFolder, progress: Progress, spark: Spark) -> Results:
     """The verdict of a run folder; needs no engine and no root."""
     from lab.analysis.job import analyse
 

@@ -1,8 +1,8 @@
-"""The Spark session that all tests of the analysis share, and short ways to an analysed run."""
+"""A short way to an analysed run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,15 +10,7 @@ from pyspark.sql import SparkSession
 from runbuilder import RunBuilder
 
 from lab.analysis.job import analyse
-from lab.analysis.session import start_session
 from lab.model.results import Results
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = start_session()
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
+import struct
 from collections.abc import Callable
 
 import pytest
-from runbuilder import HOST_MAC, RunBuilder, ethernet, ipv4, udp
+from runbuilder import HOST_MAC, RunBuilder, ethernet, ipv4, mac_bytes, udp
 
 from lab.model.results import Check, Results
 
@@ -150,6 +152,26 @@ def test_past_the_broker_and_out_of_the_lab(analysed: Analysed) -> None:
     # What the guard blocks is never a loss of the network.
     assert others_pass(results, "isolation")
     assert results.links["consumer1@consumers"].up.observed.lost == 0
+
+
+def arp_request(run: RunBuilder, node: str, target: str) -> bytes:
+    mac = run.mac(f"{node}@consumers")
+    sender = mac_bytes(mac) + ipaddress.IPv4Address(run.address(node, "consumers")).packed
+    body = struct.pack(">HHBBH", 1, 0x0800, 6, 4, 1) + sender + bytes(6) + ipaddress.IPv4Address(target).packed
+    return ethernet(mac, "ff:ff:ff:ff:ff:ff", 0x0806, body)
+
+
+def test_asking_for_an_address_that_nobody_has(analysed: Analysed) -> None:
+    run = RunBuilder().everything()
+    run.put("consumer1@consumers", 50, arp_request(run, "consumer1", "10.83.5.2"))  # the broker
+    run.put("consumer1@consumers", 51, arp_request(run, "consumer1", "10.83.5.11"))  # itself
+    run.put("consumer2@consumers", 52, arp_request(run, "consumer2", "10.83.5.99"))
+    run.put("consumer2@consumers", 53, arp_request(run, "consumer2", "10.83.5.99"))
+    results = analysed(run)
+    found = check(results, "isolation")
+    assert (found.verdict, found.observed) == ("fail", "2 packets past the broker")
+    assert [one.note for one in found.evidence] == ["consumer2 asked 2 times who has 10.83.5.99, blocked"]
+    assert others_pass(results, "isolation")
 
 
 def test_the_hosts_packets_and_a_kernels_chores_are_not_a_nodes_deeds(analysed: Analysed) -> None:

@@ -19,7 +19,7 @@ _PROTOCOLS = {1: "ICMP", 2: "IGMP", TCP: "TCP", UDP: "UDP", 58: "ICMPv6"}
 def check(facts: Facts, wanted: Any) -> Check:
     scene, samples, links = Scene(facts.run), facts.samples, facts.links
     count = links.outside
-    observed = f"{count} packets past the broker"
+    observed = f"{count} {'packet' if count == 1 else 'packets'} past the broker"
     if links.foreign:
         observed += f" ({links.foreign} packets of the host, not judged)"
     listed = "; ".join(_told(attempt) for attempt in samples.attempts[:3])
@@ -37,6 +37,9 @@ def check(facts: Facts, wanted: Any) -> Check:
 
 
 def _told(attempt: Attempt) -> str:
+    if attempt.proto is None:
+        times = "once" if attempt.count == 1 else f"{attempt.count} times"
+        return f"{attempt.node} asked {times} who has {attempt.ip_dst}, blocked"
     protocol = _PROTOCOLS.get(attempt.proto, f"IP protocol {attempt.proto}")
     packets = "1 packet" if attempt.count == 1 else f"{attempt.count} packets"
     blocked = ", blocked" if attempt.blocked else ""

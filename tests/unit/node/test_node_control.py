@@ -2,14 +2,12 @@
 
 import io
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from lab.node.control import Control
 from lab.node.output import Output
-from lab.node.probe import Target
 from lab.protocols.rooms.broker import Broker
 from lab.protocols.rooms.core import Core, Settings
 from lab.protocols.rooms.publisher import Publisher
@@ -27,13 +25,8 @@ class Desk:
         self.broker = broker
         self.screen = io.BytesIO()
         self.output = Output(self.screen)
-        self.probed: list[Target] = []
-        self.control = Control(core, self.output, self._probe)
+        self.control = Control(core, self.output)
         self.now = 0.0
-
-    def _probe(self, targets: list[Target], done: Callable[[list[dict[str, Any]]], None]) -> None:
-        self.probed += targets
-        done([{"what": target.what, "reached": False, "detail": "no answer"} for target in targets])
 
     def send(self, command: object) -> list[dict[str, Any]]:
         """The answers to a command, after every timer and datagram that follows from it."""
@@ -149,8 +142,6 @@ def test_what_a_consumer_cannot_do_is_not_ok(command: dict[str, Any]) -> None:
         '"stop"',
         "{}",
         "null",
-        '{"do": "probe"}',
-        '{"do": "probe", "targets": [{}]}',
         "[" * 99999,
     ],
 )
@@ -177,11 +168,3 @@ def test_stop_and_end_of_input_end() -> None:
     other = Desk(Broker(settings()))
     other.control.end_of_input(0.0)
     assert other.control.ended
-
-
-def test_probe_is_passed_on() -> None:
-    desk = Desk(Broker(settings()))
-    target = {"what": "gateway", "host": "10.0.0.1", "port": 9, "proto": "udp"}
-    [answer] = desk.send({"do": "probe", "targets": [target]})
-    assert desk.probed == [Target("gateway", "10.0.0.1", 9, "udp")]
-    assert answer["results"] == [{"what": "gateway", "reached": False, "detail": "no answer"}]

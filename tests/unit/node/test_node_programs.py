@@ -123,33 +123,6 @@ def test_a_whole_run_from_ready_to_counters(start: Any, arq: str) -> None:
     assert broker.process.wait(PATIENCE_S) == 0
 
 
-def test_probe_tells_who_is_there(start: Any) -> None:
-    with socket.create_server((f"{NET}.9", 0)) as listening, socket.socket() as closed:
-        closed.bind((f"{NET}.9", 0))
-        node = start("broker", "--bind", f"{NET}.8")
-        targets = [
-            {"what": "open", "host": f"{NET}.9", "port": listening.getsockname()[1], "proto": "tcp"},
-            {"what": "closed", "host": f"{NET}.9", "port": closed.getsockname()[1], "proto": "tcp"},
-            {"what": "udp closed", "host": f"{NET}.9", "port": 9, "proto": "udp"},
-            {"what": "silent", "host": f"{NET}.8", "port": 50001, "proto": "udp"},
-            {"what": "no address", "host": "broker", "port": 9, "proto": "udp"},
-        ]
-        began = time.monotonic()
-        node.tell(do="probe", targets=targets)
-        results = {entry["what"]: entry for entry in node.answer("done")["results"]}
-    assert time.monotonic() - began < 10
-    assert {what: entry["reached"] for what, entry in results.items()} == {
-        "open": True,
-        "closed": True,
-        "udp closed": True,
-        "silent": False,
-        "no address": False,
-    }
-    assert results["silent"]["detail"] == "no answer"
-    node.tell(do="stop")
-    assert node.end()[0] == 0
-
-
 def test_people_at_their_prompts(start: Any, tmp_path: Path) -> None:
     commands = tmp_path / "commands"
     commands.write_text("SUBSCRIBE\n2\n")
