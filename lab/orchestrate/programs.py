@@ -38,11 +38,11 @@ class NodeProgram:
         except OSError:
             return  # it ended; its barrier or its exit code tells
 
-    def close(self, timeout_s: float) -> None:
+    def close(self, deadline: float) -> None:
         """Wait for the end of its output, then close the log."""
-        self._thread.join(timeout_s)
+        self._thread.join(max(0.0, deadline - time.monotonic()))
         self._streams.close()
-        self._thread.join(timeout_s)
+        self._thread.join(1.0)
         with self._changed:
             self._log.close()
 
@@ -102,6 +102,12 @@ class Programs:
         program = NodeProgram(name, streams, self._log_of(name), self._changed)
         self.by_name[name] = program
         return program
+
+    def close(self, timeout_s: float) -> None:
+        """All of them; together they have so long to say their last word."""
+        deadline = time.monotonic() + timeout_s
+        for program in self.by_name.values():
+            program.close(deadline)
 
     def missing(self, names: Iterable[str], event: str, phase: str | None, timeout_s: float) -> list[str]:
         """Wait until each has reported or ended; the names of those who have not reported."""

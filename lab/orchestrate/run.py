@@ -62,8 +62,7 @@ class Run:
             raise
         finally:
             try:
-                with stage(self.progress, "down"):
-                    self._down()
+                self._surely_down()
             finally:
                 self.record.write(self.folder.manifest, completed=completed)
 
@@ -193,10 +192,19 @@ class Run:
         merge(present, macs, self.folder.capture, f"brokerlab {self.plan.scenario} {self.plan.run_id}")
 
     def _rescue(self) -> None:
-        """A run that broke off keeps what was captured until then."""
-        if self._fabric is not None:
-            with contextlib.suppress(LabError, OSError):
+        """A run that broke off keeps what was captured until then; nothing here may hide why it broke off."""
+        if self._fabric is not None and self.record.value["links"]:
+            with contextlib.suppress(Exception):
                 self._close_taps()
+
+    def _surely_down(self) -> None:
+        """Ctrl-C in the midst of it must not leave half of it behind: what was broken off is done again."""
+        try:
+            with stage(self.progress, "down"):
+                self._down()
+        except BaseException:
+            self._down()
+            raise
 
     def _down(self) -> None:
         if self._fabric is not None:
@@ -204,8 +212,7 @@ class Run:
                 self._ask("stop", STOP_TIMEOUT_S)
             self._fabric.close()
         self.runtime.down()
-        for program in self._programs.by_name.values():
-            program.close(STOP_TIMEOUT_S)
+        self._programs.close(STOP_TIMEOUT_S)
 
     def _ask(self, do: str, timeout_s: float = FABRIC_TIMEOUT_S, **more: Any) -> dict[str, Any]:
         assert self._fabric is not None
