@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lab.model.results import Results
+from lab.model.results import Autopsy, Results
 
 STYLES = {"pass": "green", "fail": "bold red", "unknown": "yellow"}
+CAUSES = {
+    "not-sent": "never sent by the producer",
+    "lost-before-broker": "lost on the way to the broker",
+    "not-forwarded": "not forwarded by the broker",
+    "lost-after-broker": "lost on the way from the broker",
+    "not-shown": "arrived and not shown",
+    "shown-never-arrived": "shown without having arrived",
+    "shown-again": "shown more than once",
+    "arrived-again": "arrived more than once",
+    "not-subscribed": "sent to a consumer that had not subscribed",
+}
 MOST_AUTOPSIES = 5
 NARROW = 100
 
@@ -59,13 +71,21 @@ def _numbers(console: Console, results: Results) -> None:
 def _why(console: Console, results: Results) -> None:
     if not results.autopsies:
         return
-    causes = Counter(autopsy.cause for autopsy in results.autopsies)
-    console.print(Text("why: " + ", ".join(f"{count} x {cause}" for cause, count in causes.most_common())))
+    console.print(Text("why: " + "; ".join(_causes(results.autopsies))))
     for autopsy in results.autopsies[:MOST_AUTOPSIES]:
         console.print(Text(f"  {autopsy.text}"))
     left = len(results.autopsies) - MOST_AUTOPSIES
     if left > 0:
         console.print(Text(f"  … and {left} more in results.json"))
+
+
+def _causes(autopsies: list[Autopsy]) -> Iterator[str]:
+    """`21 lost after the broker (consumer1 8, consumer2 13)`, the most frequent first."""
+    causes = Counter(autopsy.cause for autopsy in autopsies)
+    for cause, count in causes.most_common():
+        consumers = Counter(autopsy.consumer for autopsy in autopsies if autopsy.cause == cause)
+        where = ", ".join(f"{name} {number}" for name, number in sorted(consumers.items()))
+        yield f"{count} {CAUSES.get(cause, cause)} ({where})"
 
 
 def _short(folder: Path) -> str:
