@@ -91,7 +91,7 @@ class Fabric:
         settling = self._settling
         if settling is not None and now >= settling.next_look(self._last_ip):
             self._settling = None
-            quiet = now - self._last_ip >= settling.quiet_s
+            quiet = now >= self._last_ip + settling.quiet_s
             _answer({"ok": True, "quiet": quiet, "waited_s": round(now - settling.started, 3)})
         if now - self._flushed >= FLUSH_EVERY_S and self._switch is not None:
             self._flushed = now
@@ -109,13 +109,22 @@ class Fabric:
     def _obey(self, line: bytes) -> None:
         try:
             command = json.loads(line)
-            answer = self._commands[command["do"]](command)
+            answer = self._command(command)(command)
         except LabError as error:
             answer = {"ok": False, **error.as_dict()}
         except Exception as error:
             answer = {"ok": False, "what": f"the fabric failed: {type(error).__name__}: {error}"}
         if answer is not None:
             _answer(answer)
+
+    def _command(self, command: Any) -> Callable[[Answer], Answer | None]:
+        asked = command.get("do") if isinstance(command, dict) else None
+        if not isinstance(asked, str) or asked not in self._commands:
+            raise HostError(
+                f"the fabric does not know {json.dumps(command)[:80]}",
+                expected='an object whose "do" is one of ' + ", ".join(self._commands),
+            )
+        return self._commands[asked]
 
     def _hello(self, _: Answer) -> Answer:
         return {
@@ -129,6 +138,8 @@ class Fabric:
         }
 
     def _open(self, command: Answer) -> Answer:
+        if self._switch is not None:
+            raise HostError("the links are open already")
         specs = [LinkSpec(**{**link, "allowed": tuple(link["allowed"])}) for link in command["links"]]
         self._switch = Switch(command["run"], self._folder)
         self._switch.open(specs)
@@ -153,6 +164,8 @@ class Fabric:
 
     def _close(self, _: Answer) -> Answer:
         switch = self._opened()
+        if switch.closed:
+            raise HostError("the taps are closed already")
         for link in switch.links.values():
             self._selector.unregister(link.tap)
         counts = switch.close_taps()

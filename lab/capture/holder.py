@@ -11,25 +11,32 @@ import ipaddress
 import json
 import signal
 import sys
+from collections.abc import Sequence
 
 from lab.capture import iproute, offload
+from lab.capture.iproute import Interface
 from lab.errors import LabError
 
 NOBODY = "02:00:00:00:00:01"  # locally administered, on no interface
 
 
-def prepare(gateways: list[str]) -> list[iproute.Interface]:
+def prepare(gateways: list[str]) -> list[Interface]:
     """Settle this namespace's interfaces and return them."""
     found = [interface for interface in iproute.interfaces() if interface.addresses]
-    for interface in found:
-        iproute.ip(["link", "set", "dev", interface.name, "gso_max_segs", "1"])
-        offload.turn_off(interface.name)
-    routes = [route for gateway in gateways for route in _dead_end(found, gateway)]
-    iproute.batch(routes)
+    settle(found, gateways)
     return found
 
 
-def _dead_end(found: list[iproute.Interface], gateway: str) -> list[list[str]]:
+def settle(found: Sequence[Interface], gateways: Sequence[str], first: Sequence[Sequence[str]] = ()) -> None:
+    """Offloads off, dead ends in place; `first` is whatever the namespace needs before, in the same process."""
+    for interface in found:
+        offload.turn_off(interface.name)
+    whole = [["link", "set", "dev", interface.name, "gso_max_segs", "1"] for interface in found]
+    routes = [route for gateway in gateways for route in _dead_end(found, gateway)]
+    iproute.batch([*first, *whole, *routes])
+
+
+def _dead_end(found: Sequence[Interface], gateway: str) -> list[list[str]]:
     target = ipaddress.ip_address(gateway)
     for interface in found:
         if any(target in ipaddress.ip_interface(address).network for address in interface.addresses):

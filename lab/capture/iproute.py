@@ -26,11 +26,13 @@ class Interface:
     addresses: tuple[str, ...]
 
 
-def ip(arguments: Sequence[str], text: str | None = None) -> str:
-    """Run `ip` and return what it printed."""
+def ip(arguments: Sequence[str], text: str | None = None, keep: Sequence[int] = ()) -> str:
+    """Run `ip` and return what it printed; it gets the file descriptors in `keep` under the same numbers."""
     command = ["ip", *arguments]
     try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, pass_fds=keep
+        )
     except FileNotFoundError:
         raise HostError("the command ip is not there", hint="install iproute2") from None
     except subprocess.TimeoutExpired:
@@ -41,10 +43,10 @@ def ip(arguments: Sequence[str], text: str | None = None) -> str:
     return done.stdout
 
 
-def batch(commands: Sequence[Sequence[str]]) -> None:
+def batch(commands: Sequence[Sequence[str]], keep: Sequence[int] = ()) -> None:
     """Several changes in one process."""
     if commands:
-        ip(["-batch", "-"], "".join(" ".join(command) + "\n" for command in commands))
+        ip(["-batch", "-"], "".join(" ".join(command) + "\n" for command in commands), keep)
 
 
 def interfaces() -> list[Interface]:

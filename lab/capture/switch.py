@@ -47,7 +47,7 @@ class Switch:
         self.links: dict[str, OpenLink] = {}
         self._prepared: list[str] = []
         self._lost_before: dict[str, int | None] = {}
-        self._closed = False
+        self.closed = False
 
     def open(self, specs: list[LinkSpec]) -> None:
         """Guard first, then taps: nothing unguarded is ever let through, nothing let through is missed."""
@@ -90,14 +90,14 @@ class Switch:
         }
 
     def flush_taps(self) -> None:
-        if not self._closed:
+        if not self.closed:
             for link in self.links.values():
                 link.tap.flush()
 
     def close_taps(self) -> dict[str, Any]:
         """Drain and close every tap; packets, the kernel's own drop counts, the filters' drop counts."""
         counts = {}
-        self._closed = True
+        self.closed = True
         for name, link in self.links.items():
             count = link.tap.close()
             lost = tc.dropped(link.interface.name)
@@ -114,7 +114,7 @@ class Switch:
 
         Links that are gone took theirs along; one that goes in this moment is no error either.
         """
-        if not self._closed:
+        if not self.closed:
             self.close_taps()
         present = {interface.name for interface in iproute.interfaces()}
         for name in [name for name in self._prepared if name in present]:

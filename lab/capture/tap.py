@@ -7,6 +7,8 @@ nodes do not concern this one and are left out.
 
 from __future__ import annotations
 
+import errno
+import logging
 import socket
 import struct
 from dataclasses import dataclass
@@ -17,19 +19,23 @@ from scapy.utils import RawPcapWriter
 
 ETHERNET = 1
 LARGEST_FRAME = 65_535
-SOL_PACKET, PACKET_STATISTICS = 263, 6
+SOL_PACKET, PACKET_STATISTICS, PACKET_AUXDATA = 263, 6, 8
+VLAN_VALID, TPID_VALID, VLAN = 1 << 4, 1 << 6, 0x8100
 SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35
 BUFFER_BYTES = 64 * 1024 * 1024
 IP_TYPES = (b"\x08\x00", b"\x86\xdd")
 _TIMESPEC = struct.Struct("ll")
+_AUXDATA = struct.Struct("IIIHHHH")
+
+logging.getLogger("scapy.runtime").setLevel(logging.ERROR)  # it would warn that it cannot name raw frames
 
 
 @dataclass(frozen=True)
 class TapCount:
-    """What a tap has written, and what the kernel had to leave out."""
+    """What a tap has written, and what the kernel had to leave out; not known if the link went down meanwhile."""
 
     packets: int
-    dropped: int
+    dropped: int | None
 
 
 class Tap:
@@ -48,6 +54,7 @@ class Tap:
         self._writer = RawPcapWriter(str(file), linktype=ETHERNET, nano=True, endianness="<", bufsz=1 << 20)
         self._writer.write_header(None)
         self._packets = 0
+        self._went_down = False
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -60,10 +67,14 @@ class Tap:
                 frame, ancillary, _, address = self._socket.recvmsg(LARGEST_FRAME, 256)
             except BlockingIOError:
                 break
+            except OSError as error:
+                self._link_went_down(error)
+                continue
             outgoing = address[2] == socket.PACKET_OUTGOING
             if outgoing and frame[:6] != self._mac and not frame[0] & 1:
                 continue
             seconds, nanoseconds = _stamp(ancillary)
+            frame = _with_tag(frame, ancillary)
             self._writer.write_packet(frame, sec=seconds, usec=nanoseconds)
             self._packets += 1
             if frame[12:14] in IP_TYPES:
@@ -75,12 +86,9 @@ class Tap:
 
     def close(self) -> TapCount:
         """Drain, write, close. The count is final."""
-        while True:
-            before = self._packets
+        while self._waiting():
             self.read(1000)
-            if self._packets == before and not self._waiting():
-                break
-        dropped = self._lost()
+        dropped = None if self._went_down else self._lost()
         self._writer.close()
         self._listener.close()
         return TapCount(self._packets, dropped)
@@ -90,7 +98,15 @@ class Tap:
             self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return False
+        except OSError as error:
+            self._link_went_down(error)
         return True
+
+    def _link_went_down(self, error: OSError) -> None:
+        """The kernel tells it once; what has come before can still be read, and other links go on."""
+        if error.errno != errno.ENETDOWN:
+            raise error
+        self._went_down = True
 
     def _lost(self) -> int:
         """Frames that the kernel could not hand over since this was last asked."""
@@ -105,3 +121,14 @@ def _stamp(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:
             seconds, nanoseconds = _TIMESPEC.unpack(data)
             return seconds, nanoseconds
     raise OSError("the kernel gave a frame without a time stamp")
+
+
+def _with_tag(frame: bytes, ancillary: list[tuple[int, int, bytes]]) -> bytes:
+    """The frame as it was on the wire: the kernel takes a VLAN tag off and tells it aside."""
+    for level, kind, data in ancillary:
+        if level == SOL_PACKET and kind == PACKET_AUXDATA and len(data) >= _AUXDATA.size:
+            status, _, _, _, _, tag, protocol = _AUXDATA.unpack_from(data)
+            if status & VLAN_VALID:
+                protocol = protocol if status & TPID_VALID else VLAN
+                return frame[:12] + struct.pack(">HH", protocol, tag) + frame[12:]
+    return frame

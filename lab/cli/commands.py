@@ -14,6 +14,7 @@ from lab.cli.main import CODES
 from lab.model.results import Results, canonical
 from lab.model.runfolder import RunFolder
 from lab.report.verdict import print_verdict
+from lab.runtimes.choose import Wish
 
 app = typer.Typer(
     name="lab",
@@ -49,6 +50,10 @@ def run(
     scenario: Annotated[Path, typer.Argument(help="A scenario, such as scenarios/quickstart.yaml.")],
     seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Instead of the scenario's own.")] = None,
     runs: Runs = Path("runs"),
+    runtime: Annotated[
+        Wish,
+        typer.Option(help="Containers, or namespaces of this machine; auto: containers where an engine answers."),
+    ] = "auto",
     master: Master = "local[*]",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -57,7 +62,7 @@ def run(
     from lab.orchestrate.session import Request, run_scenario
 
     with watcher(silent=as_json or quiet) as progress:
-        judged = run_scenario(Request(scenario, runs, seed, master), progress)
+        judged = run_scenario(Request(scenario, runs, seed, master, runtime), progress)
     return _tell(judged.results, judged.folder.path, as_json, quiet)
 
 
@@ -80,10 +85,11 @@ def analyse(
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenarios.")], as_json: Json = False
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Scenarios.")], as_json: Json = False
 ) -> int:
     """Validate scenarios without starting anything."""
     from lab.errors import InputError
+    from lab.model.units import counted, printable
     from lab.orchestrate.session import load_checked
 
     faults = []
@@ -96,8 +102,9 @@ def check(
                 typer.echo(f"error: {error}", err=True)
         else:
             if not as_json:
-                nodes = scenario.nodes
-                typer.echo(f"{file}: ok ({nodes.producers} producers, {nodes.consumers} consumers)")
+                producers = counted(scenario.nodes.producers, "producer")
+                consumers = counted(scenario.nodes.consumers, "consumer")
+                typer.echo(f"{printable(str(file))}: ok ({producers}, {consumers})")
     if as_json:
         typer.echo(json.dumps({"checked": len(files), "errors": [fault.as_dict() for fault in faults]}))
     return 3 if faults else 0
@@ -110,14 +117,19 @@ def clean(as_json: Json = False) -> int:
 
     done = clean_up()
     if as_json:
-        typer.echo(json.dumps({"removed": done.removed, "alive": list(done.alive)}))
+        facts = {"removed": done.removed, "ended": done.ended, "alive": list(done.alive), "no_engine": done.no_engine}
+        typer.echo(json.dumps(facts))
         return 0
+    if done.no_engine:
+        typer.echo(f"no containers were looked for: {done.no_engine}")
     for run_id, count in done.removed.items():
         typer.echo(f"removed {count} containers and networks of run {run_id}")
+    for run_id, count in done.ended.items():
+        typer.echo(f"ended {count} processes of run {run_id}, and with them its namespaces")
     for run_id in done.alive:
         typer.echo(f"left alone: run {run_id} is still under way")
-    if not done.removed:
-        typer.echo("nothing was left behind")
+    if not done.removed and not done.ended:
+        typer.echo("nothing else was left behind" if done.no_engine else "nothing was left behind")
     return 0
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import signal
 import sys
 import traceback
@@ -25,7 +27,18 @@ def _interrupt(number: int, _frame: Any) -> NoReturn:
 
 def run() -> NoReturn:
     """Entry point of the command `lab`."""
-    sys.exit(main(sys.argv[1:]))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot show must not end a command
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+    except OSError as error:  # nobody has seen what was printed, so it is not a verdict
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter tries again, and ends with 120
+        if not isinstance(error, BrokenPipeError):
+            print(f"error: the output could not be written: {error.strerror}", file=sys.stderr)
+        code = ERROR
+    sys.exit(code)
 
 
 def main(arguments: list[str]) -> int:
@@ -35,7 +48,10 @@ def main(arguments: list[str]) -> int:
     try:
         return _dispatch(arguments)
     except Interrupted as stop:
-        _complain({"error": "Interrupted", "what": f"stopped by {stop}; everything was taken down"}, arguments)
+        what = f"stopped by {stop}; everything was taken down"
+        _complain(arguments, what, _facts("Interrupted", what))
+    except SystemExit:  # a library's own idea of an end, such as typer's when the reader of a pipe has gone
+        return ERROR
     except Exception as error:
         _explain(error, arguments)
     return ERROR
@@ -48,17 +64,19 @@ def _dispatch(arguments: list[str]) -> int:
     from lab.cli.commands import app
 
     try:
-        code = app(arguments, standalone_mode=False)
+        code = app(arguments, prog_name="lab", standalone_mode=False)
     except typer.Exit as end:
         code = end.exit_code
     except typer.Abort:
+        _complain(arguments, "broken off", _facts("Aborted", "broken off"))
         return ERROR
     except TyperException as error:
         show = getattr(error, "show", None)
-        if show is not None:
-            show()
+        if show is None:
+            print(f"error: {error.format_message()}", file=sys.stderr)
         else:
-            print(f"error: {error}", file=sys.stderr)
+            show()  # with the usage of the command
+        _as_json(arguments, _facts("UsageError", error.format_message()))
         return ERROR
     return code if isinstance(code, int) else 0
 
@@ -67,16 +85,25 @@ def _explain(error: Exception, arguments: list[str]) -> None:
     from lab.errors import LabError
 
     if isinstance(error, LabError):
-        _complain(error.as_dict(), arguments, str(error))
+        _complain(arguments, str(error), error.as_dict())
         return
     traceback.print_exception(error)
     what = f"the lab itself failed: {type(error).__name__}: {error}"
-    _complain(
-        {"error": "InternalError", "what": what}, arguments, f"{what}\n  this is a defect of the lab, not of yours"
-    )
+    _complain(arguments, f"{what}\n  this is a defect of the lab, not of yours", _facts("InternalError", what))
 
 
-def _complain(facts: dict[str, str | None], arguments: list[str], text: str | None = None) -> None:
-    if "--json" in arguments:
+def _facts(kind: str, what: str) -> dict[str, str | None]:
+    """The same keys as those of an error that the lab foresaw."""
+    return {"error": kind, "what": what, "where": None, "expected": None, "hint": None}
+
+
+def _complain(arguments: list[str], text: str, facts: dict[str, str | None]) -> None:
+    _as_json(arguments, facts)
+    print(f"error: {text}", file=sys.stderr)
+
+
+def _as_json(arguments: list[str], facts: dict[str, str | None]) -> None:
+    """One document on standard output, if the command was asked for one."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--json" in options:
         print(json.dumps(facts))
-    print(f"error: {text or facts['what']}", file=sys.stderr)

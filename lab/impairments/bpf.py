@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 LD_W, LD_H, LD_B = 0x20, 0x28, 0x30  # load 4, 2, 1 bytes of the frame, from its Ethernet header on
+LD_LENGTH = 0x80  # load the length of the frame, Ethernet header included
 JMP, JEQ, JGE, JSET, RET = 0x05, 0x15, 0x35, 0x45, 0x06
 RANDOM = 0xFFFFF000 + 56  # load from here: a fresh random number of the kernel
+TAGGED = 0xFFFFF000 + 48  # load from here: 1 if the kernel has taken a VLAN tag off the frame, else 0
 
 SHOT, STOLEN, GO_ON = 2, 4, 0xFFFFFFFF  # drop and count; drop uncounted; leave it to the next filter
 

@@ -1,7 +1,8 @@
 """The two filters that the fabric puts on a link, as classic BPF: the guard, and random loss.
 
 Offsets are those of an Ethernet frame. The guard takes what it blocks without counting it (`STOLEN`), so that the
-kernel's drop counter of the link is the loss alone.
+kernel's drop counter of the link is the loss alone. A load beyond the end of a frame ends a program with 0, and to tc
+0 means that the frame passes: so the guard asks for the length first, and the loss loads nothing past byte 14.
 """
 
 from __future__ import annotations
@@ -10,10 +11,25 @@ import ipaddress
 import itertools
 from collections.abc import Iterable
 
-from lab.impairments.bpf import GO_ON, JGE, JSET, LD_B, LD_H, LD_W, RANDOM, SHOT, STOLEN, Ops, Program
+from lab.impairments.bpf import (
+    GO_ON,
+    JGE,
+    JSET,
+    LD_B,
+    LD_H,
+    LD_LENGTH,
+    LD_W,
+    RANDOM,
+    SHOT,
+    STOLEN,
+    TAGGED,
+    Ops,
+    Program,
+)
 
 ETHERTYPE, IP_SOURCE, IP_TARGET = 12, 26, 30
 ARP_SENDER_MAC, ARP_SENDER, ARP_TARGET = 22, 28, 38
+SHORTEST_IPV4, SHORTEST_ARP = 34, 42  # up to the end of both addresses
 IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
 DRAW = (LD_W, RANDOM, JGE)
 GROUP_BIT = 1  # in the first byte of a MAC address: multicast and broadcast
@@ -23,6 +39,10 @@ def guard(mac: str, address: str, allowed: Iterable[str]) -> Ops:
     """Let pass only frames from this node's own addresses to planned ones of its subnet, and ARP for those."""
     own = int(ipaddress.IPv4Address(address))
     program = Program()
+    program.load(0, LD_LENGTH)
+    program.jump_if(SHORTEST_IPV4, no="block", test=JGE)
+    program.load(TAGGED)
+    program.jump_if(0, no="block")
     _match_mac(program, 6, mac, no="block")
     program.load(ETHERTYPE, LD_H)
     program.jump_if(ARP, yes="arp")
@@ -32,6 +52,8 @@ def guard(mac: str, address: str, allowed: Iterable[str]) -> Ops:
     program.load(IP_TARGET)
     program.go("targets")
     program.label("arp")
+    program.load(0, LD_LENGTH)
+    program.jump_if(SHORTEST_ARP, no="block", test=JGE)
     _match_mac(program, ARP_SENDER_MAC, mac, no="block")
     program.load(ARP_SENDER)
     program.jump_if(own, yes="asked")

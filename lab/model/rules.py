@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import ipaddress
 import random
-from typing import Any, Literal
 
-from pydantic_core import PydanticCustomError
-
-from lab.model.loader import Document, nearest
-from lab.model.plan import Direction, Role
+from lab.model import contradictions
+from lab.model.document import Document
+from lab.model.names import nearest, one_of
+from lab.model.options import resolve_options
 from lab.model.scenario import Scenario, Subnets
-from lab.model.units import duration_s, shown
-from lab.protocols.catalog import PROTOCOLS, Option, Protocol
+from lab.model.topology import GROUPS, directions, impaired_links, link_nodes, node_roles, suggestion
+from lab.model.units import counted, shown
+from lab.protocols.catalog import PROTOCOLS, Protocol
 from lab.protocols.mutants import MUTANTS
 
+__all__ = ["check", "directions", "impaired_links", "node_roles", "resolve_options", "smallest_text"]
+
 LONGEST_MARKER_TAIL = len("m--") + len("-xxxxxxxx")
-GROUPS = ("producers", "consumers", "all")
-
-
-def node_roles(scenario: Scenario) -> dict[str, Role]:
-    """Node names of a scenario, in starting order, and their roles."""
-    roles: dict[str, Role] = {"broker": "broker"}
-    roles |= {f"producer{i}": "producer" for i in range(1, scenario.nodes.producers + 1)}
-    roles |= {f"consumer{i}": "consumer" for i in range(1, scenario.nodes.consumers + 1)}
-    return roles
+PRIVATE = tuple(ipaddress.IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 
 
 def check(scenario: Scenario, document: Document) -> None:
@@ -32,78 +26,23 @@ def check(scenario: Scenario, document: Document) -> None:
     protocol = PROTOCOLS.get(scenario.protocol)
     if protocol is None:
         known = sorted(PROTOCOLS)
-        raise document.error(
-            ("protocol",),
-            f"unknown protocol {shown(scenario.protocol)}",
-            "one of " + ", ".join(known),
-            nearest(scenario.protocol, known),
-        )
-    resolve_options(scenario, document, protocol)
+        what = f"unknown protocol {shown(scenario.protocol)}"
+        raise document.error(("protocol",), what, one_of(known), nearest(scenario.protocol, known))
+    options = resolve_options(scenario, document, protocol)
     _check_topics(scenario, document, protocol)
     _check_size(scenario, document, protocol)
     _check_subscriptions(scenario, document, protocol)
-    _check_mutants(scenario, document)
+    _check_mutants(scenario, document, protocol)
     _check_impairments(scenario, document)
     _check_subnets(scenario, document)
-    _check_settle(scenario, document)
-
-
-def resolve_options(scenario: Scenario, document: Document, protocol: Protocol) -> dict[str, Any]:
-    """The protocol's options with its defaults filled in, durations in seconds under `<name>_s`."""
-    options = {option.name: option for option in protocol.options}
-    for name in scenario.options:
-        if name not in options:
-            known = sorted(options)
-            raise document.error(
-                ("options", name),
-                f"{protocol.name} has no option '{name}'",
-                "one of " + ", ".join(known),
-                nearest(name, known),
-            )
-    return {
-        option.name + ("_s" if option.kind == "duration" else ""): _option(scenario, document, option)
-        for option in protocol.options
-    }
-
-
-def _option(scenario: Scenario, document: Document, option: Option) -> Any:
-    if option.name not in scenario.options:
-        return option.default
-    value = scenario.options[option.name]
-    path = ("options", option.name)
-    if option.kind == "choice" or value in option.choices:
-        if value not in option.choices:
-            known = list(option.choices)
-            raise document.error(path, f"{shown(value)} is not known", " or ".join(known), nearest(value, known))
-        return value
-    if option.kind == "duration":
-        try:
-            number: Any = duration_s(value)
-        except PydanticCustomError as error:
-            context = error.context or {}
-            raise document.error(path, context["what"], context["expected"], context["hint"] or None) from None
-    else:
-        number = value
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise document.error(path, f"{shown(value)} is not a whole number", _range(option))
-    low, high = option.minimum, option.maximum
-    if (low is not None and number < low) or (high is not None and number > high):
-        raise document.error(path, f"{shown(value)} is out of range", _range(option))
-    return number
-
-
-def _range(option: Option) -> str:
-    unit = " seconds" if option.kind == "duration" else ""
-    return f"from {option.minimum:g} to {option.maximum:g}{unit}" if option.maximum is not None else "more"
+    contradictions.check(scenario, document, options)
 
 
 def _check_topics(scenario: Scenario, document: Document, protocol: Protocol) -> None:
-    if scenario.workload.topics > protocol.max_topics:
-        raise document.error(
-            ("workload", "topics"),
-            f"{scenario.workload.topics} topics",
-            f"at most {protocol.max_topics} with {protocol.name}",
-        )
+    topics = scenario.workload.topics
+    if topics > protocol.max_topics:
+        what = f"{topics} topics are too many for {protocol.name}"
+        raise document.error(("workload", "topics"), what, f"at most {protocol.max_topics}")
 
 
 def smallest_text(scenario: Scenario, protocol: Protocol) -> int:
@@ -117,63 +56,44 @@ def _check_size(scenario: Scenario, document: Document, protocol: Protocol) -> N
     smallest, largest = smallest_text(scenario, protocol), protocol.max_text
     size = scenario.workload.size
     if size is not None and not smallest <= size <= largest:
-        raise document.error(
-            ("workload", "size"),
-            f"a text of {size} bytes cannot be sent",
-            f"from {smallest} (a reading and its marker) to {largest} (the limit of {protocol.name})",
-        )
+        what = f"a text of {counted(size, 'byte')} is too {'short' if size < smallest else 'long'}"
+        expected = f"from {smallest} (a reading and its marker) to {largest} (the limit of {protocol.name})"
+        raise document.error(("workload", "size"), what, expected)
 
 
 def _check_subscriptions(scenario: Scenario, document: Document, protocol: Protocol) -> None:
     consumers = [name for name, role in node_roles(scenario).items() if role == "consumer"]
-    topics = list(protocol.topics(scenario.workload.topics))
+    # Messages go round the topics, so with fewer messages than topics the last topics get none.
+    topics = list(protocol.topics(scenario.workload.topics))[: scenario.workload.messages]
     for node, wanted in scenario.subscriptions.items():
         if node not in consumers:
+            what = f"there is no consumer {shown(node)}"
             raise document.error(
-                ("subscriptions", node),
-                f"there is no consumer '{node}'",
-                _some(consumers),
-                nearest(node, consumers),
+                ("subscriptions", node), what, one_of(consumers), suggestion(scenario, node, consumers)
             )
         for index, topic in enumerate(wanted):
+            path = ("subscriptions", node, index)
             if topic not in topics:
-                raise document.error(
-                    ("subscriptions", node, index), f"nobody publishes the topic '{topic}'", _some(topics)
-                )
+                raise document.error(path, f"nobody publishes the topic {shown(topic)}", one_of(topics))
+            if topic in wanted[:index]:
+                raise document.error(path, f"the topic {shown(topic)} stands twice for {node}", "each topic once")
 
 
-def _check_mutants(scenario: Scenario, document: Document) -> None:
+def _check_mutants(scenario: Scenario, document: Document, protocol: Protocol) -> None:
     roles = node_roles(scenario)
+    of_protocol = {name: mutant for name, mutant in MUTANTS.items() if protocol.name in mutant.protocols}
     for node, name in scenario.mutants.items():
+        path = ("mutants", node)
         if node not in roles:
-            raise document.error(
-                ("mutants", node),
-                f"there is no node '{node}'",
-                _some(list(roles)),
-                nearest(node, list(roles)),
-            )
-        known = sorted(key for key, mutant in MUTANTS.items() if mutant.role == roles[node])
-        if name not in known:
-            raise document.error(
-                ("mutants", node),
-                f"a {roles[node]} has no mutant '{name}'",
-                _some(known),
-                nearest(name, known),
-            )
-
-
-def impaired_links(scenario: Scenario, on: str) -> list[str] | None:
-    """Links that an impairment's `on` stands for, or None if it names nothing."""
-    links = {
-        f"{node}@{side}": node
-        for node, role in node_roles(scenario).items()
-        for side in (("producers", "consumers") if role == "broker" else (f"{role}s",))
-    }
-    if on == "all":
-        return list(links)
-    if on in ("producers", "consumers"):
-        return [link for link, node in links.items() if node != "broker" and link.endswith(f"@{on}")]
-    return [link for link, node in links.items() if on in (link, node)] or None
+            hint = suggestion(scenario, node, [*roles])
+            raise document.error(path, f"there is no node {shown(node)}", one_of([*roles]), hint)
+        known = sorted(key for key, mutant in of_protocol.items() if mutant.role == roles[node])
+        if name in known:
+            continue
+        hint = nearest(name, known)
+        if name in of_protocol:
+            hint = f"give '{name}' to a {of_protocol[name].role}"
+        raise document.error(path, f"a {roles[node]} has no mutant {shown(name)}", one_of(known), hint)
 
 
 def _check_impairments(scenario: Scenario, document: Document) -> None:
@@ -184,23 +104,21 @@ def _check_impairments(scenario: Scenario, document: Document) -> None:
             names = [*node_roles(scenario), *GROUPS]
             raise document.error(
                 ("impairments", index, "on"),
-                f"there is no '{impairment.on}' to impair",
-                _some(names) + ", or a link such as broker@consumers",
-                nearest(impairment.on, names),
+                f"there is no {shown(impairment.on)} to impair",
+                one_of(names) + ", or a link such as broker@consumers",
+                suggestion(scenario, impairment.on, [*names, *link_nodes(scenario)]),
             )
         for link in links:
             for direction in directions(impairment.direction):
                 if (link, direction) in taken:
+                    line, _ = document.position(("impairments", taken[link, direction]))
                     raise document.error(
                         ("impairments", index),
-                        f"{link} {direction} is impaired by entry {taken[link, direction] + 1} already",
+                        f"{link} {direction} is impaired already, in line {line}",
                         "each link and direction once",
+                        "join the two entries, or let one of them name other links or one direction",
                     )
                 taken[link, direction] = index
-
-
-def directions(direction: Literal["up", "down", "both"]) -> tuple[Direction, ...]:
-    return ("up", "down") if direction == "both" else (direction,)
 
 
 def _check_subnets(scenario: Scenario, document: Document) -> None:
@@ -209,31 +127,21 @@ def _check_subnets(scenario: Scenario, document: Document) -> None:
     counts = {"producers": scenario.nodes.producers, "consumers": scenario.nodes.consumers}
     networks = {side: ipaddress.IPv4Network(getattr(scenario.subnets, side)) for side in counts}
     for side, network in networks.items():
+        if not any(network.subnet_of(private) for private in PRIVATE):
+            expected = "a network within " + ", ".join(str(private) for private in PRIVATE)
+            raise document.error(("subnets", side), f"{network} is not a private network", expected)
         needed = counts[side] + 2
         if network.num_addresses - 2 < needed:
+            prefix = 32 - (needed + 1).bit_length()
             raise document.error(
                 ("subnets", side),
-                f"{network} has too few addresses for {counts[side]} {side}, the broker and the gateway",
-                f"room for {needed}",
+                f"{network} is too small for {counted(counts[side], side[:-1])}, the broker and the gateway",
+                f"room for {needed} addresses: /{prefix} or a shorter prefix",
+                str(network.supernet(new_prefix=prefix)),
             )
-        if not network.is_private or network.is_loopback or network.is_link_local or network.is_multicast:
-            raise document.error(("subnets", side), f"{network} is not a private network", "such as 172.20.0.0/24")
     if networks["producers"].overlaps(networks["consumers"]):
         raise document.error(
             ("subnets", "consumers"),
             f"{networks['consumers']} overlaps the producers' {networks['producers']}",
-            "two subnets of their own",
+            "two subnets without a common address",
         )
-
-
-def _check_settle(scenario: Scenario, document: Document) -> None:
-    if scenario.settle.quiet > scenario.settle.at_most:
-        raise document.error(
-            ("settle", "quiet"), "longer than at_most, so it could never be reached", "at most at_most"
-        )
-
-
-def _some(names: list[str]) -> str:
-    if len(names) > 8:
-        return "one of " + ", ".join(names[:7]) + f", … ({len(names)} in all)"
-    return "one of " + ", ".join(names) if names else "nothing: there is none"

@@ -2,66 +2,33 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from lab.model.units import comparison, duration_s, percent, rate_per_s, refuse, shown
+from lab.model.fields import (
+    Comparison,
+    Count,
+    Delivery,
+    LatencyBound,
+    Name,
+    Network,
+    On,
+    Percent,
+    Rate,
+    Seconds,
+    Seed,
+    Title,
+    Topic,
+)
+from lab.model.names import nearest
+from lab.model.units import refuse, shown
+
+__all__ = ["Comparison", "Expectation", "Impairment", "Scenario", "Subnets"]
 
 MAX_NODES = 100
+MAX_TOPICS = 1000
 MAX_MESSAGES = 1_000_000
-NAME = re.compile(r"[a-z][a-z0-9-]{0,47}")
-
-
-def _as_name(value: Any) -> str:
-    if not isinstance(value, str) or not NAME.fullmatch(value):
-        raise refuse(f"{shown(value)} is not a name", "small letters, digits and -, at most 48, a letter first")
-    return value
-
-
-def _as_count(low: int, high: int, thing: str) -> Any:
-    def check(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise refuse(f"{shown(value)} {thing}", f"a whole number from {low} to {high}")
-        return value
-
-    return BeforeValidator(check)
-
-
-def _as_network(value: Any) -> str:
-    try:
-        return str(ipaddress.IPv4Network(value))
-    except ValueError as error:
-        raise refuse(f"{shown(value)} is not a subnet ({error})", "an IPv4 network, such as 172.20.0.0/24") from None
-
-
-def _as_seed(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
-        raise refuse(f"{shown(value)} is not a seed", "a whole number from 0 to 4294967295")
-    return value
-
-
-def _as_topic(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise refuse(f"{shown(value)} is not a topic", "the name of a topic, such as 1")
-    return str(value)
-
-
-def _text_schema(example: str, pattern: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "pattern": pattern, "examples": [example]})
-
-
-Name = Annotated[str, BeforeValidator(_as_name), _text_schema("lossy-rooms", "^[a-z][a-z0-9-]{0,47}$")]
-Percent = Annotated[float, BeforeValidator(percent), _text_schema("5%", r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$")]
-Seconds = Annotated[
-    float, BeforeValidator(duration_s), _text_schema("20ms", r"^\s*[0-9]+(\.[0-9]+)?\s*(us|µs|ms|s|m)\s*$")
-]
-Rate = Annotated[float, BeforeValidator(rate_per_s), _text_schema("50/s", r"^\s*[0-9]+(\.[0-9]+)?\s*/\s*(s|m)\s*$")]
-Network = Annotated[str, BeforeValidator(_as_network), _text_schema("172.20.0.0/24", r"^[0-9./]+$")]
-Topic = Annotated[str, BeforeValidator(_as_topic), WithJsonSchema({"type": ["string", "integer"]})]
-Seed = Annotated[int, BeforeValidator(_as_seed), WithJsonSchema({"type": "integer", "minimum": 0})]
 
 
 class Strict(BaseModel):
@@ -73,56 +40,52 @@ class Strict(BaseModel):
 class Subnets(Strict):
     """Fixed addresses for the two sides of the broker."""
 
-    producers: Network
-    consumers: Network
+    producers: Annotated[Network, Field(examples=["172.20.0.0/24"])]
+    consumers: Annotated[Network, Field(examples=["172.30.0.0/24"])]
+
+
+def _as_subnets(value: Any) -> Any:
+    # Read here, not by the union: its error would speak of both alternatives at once.
+    if isinstance(value, dict):
+        return Subnets.model_validate(value)
+    if value == "auto" or isinstance(value, Subnets):
+        return value
+    expected = "auto, or a mapping such as {producers: 172.20.0.0/24, consumers: 172.30.0.0/24}"
+    hint = nearest(value, ["auto"]) if isinstance(value, str) else None
+    raise refuse(f"{shown(value)} cannot be the value of 'subnets'", expected, hint or "")
 
 
 class Nodes(Strict):
     """How many programs stand on each side."""
 
-    producers: Annotated[int, _as_count(1, MAX_NODES, "producers cannot be run")]
-    consumers: Annotated[int, _as_count(1, MAX_NODES, "consumers cannot be run")]
+    producers: Annotated[int, Count(1, MAX_NODES, "producer"), Field(examples=[2])]
+    consumers: Annotated[int, Count(1, MAX_NODES, "consumer"), Field(examples=[3])]
 
 
 class Workload(Strict):
     """What each producer publishes."""
 
-    topics: Annotated[int, _as_count(1, 1000, "topics cannot be used")] = 1
-    messages: Annotated[int, _as_count(1, MAX_MESSAGES, "messages cannot be published")] = 100
-    rate: Rate = 50.0
-    size: Annotated[int | None, _as_count(1, 65_000, "bytes is not a size of the text")] = None
+    topics: Annotated[int, Count(1, MAX_TOPICS, "topic")] = 1
+    messages: Annotated[int, Count(1, MAX_MESSAGES, "message")] = 100
+    rate: Annotated[Rate, Field(json_schema_extra={"default": "50/s"})] = 50.0
+    size: Annotated[
+        Annotated[int, Count(1, 65_000, "byte")] | None,
+        Field(description="bytes of the message text; without it no filler is added"),
+    ] = None
 
 
 class Impairment(Strict):
     """What the network does to a link; `up` is away from the node, `down` towards it."""
 
-    on: Annotated[str, Field(description="a node, a link (broker@consumers), producers, consumers or all")]
+    on: Annotated[
+        On,
+        Field(
+            description="a node, a link (broker@consumers), producers, consumers or all",
+            examples=["consumers", "broker@consumers"],
+        ),
+    ]
     direction: Literal["up", "down", "both"] = "both"
-    loss: Percent
-
-
-class Comparison(Strict):
-    """`>= 99%` or `< 100ms`: an operator and its bound in the unit of the field that holds it."""
-
-    op: str
-    bound: float
-
-
-def _delivery(value: Any) -> Comparison:
-    op, rest = comparison(value, ">= 99%")
-    return Comparison(op=op, bound=percent(rest))
-
-
-def _latency_bound(value: Any) -> Comparison:
-    op, rest = comparison(value, "< 100ms")
-    if op not in ("<", "<="):
-        raise refuse(f"{shown(value)} asks for slowness", 'an upper bound, such as "< 100ms"')
-    return Comparison(op=op, bound=round(duration_s(rest) * 1000, 6))
-
-
-_OPERATOR = r"^\s*(>=|<=|>|<|==?)\s*[0-9].*$"
-Delivery = Annotated[Comparison, BeforeValidator(_delivery), _text_schema(">= 99%", _OPERATOR)]
-LatencyBound = Annotated[Comparison, BeforeValidator(_latency_bound), _text_schema("< 100ms", _OPERATOR)]
+    loss: Annotated[Percent, Field(examples=["5%"])]
 
 
 class LatencyExpectation(Strict):
@@ -138,37 +101,45 @@ class Expectation(Strict):
     """What must be true for the verdict `pass`; what is not named is not checked, but for the last two."""
 
     delivery: Delivery | None = None
-    duplicates: Annotated[int, _as_count(0, MAX_MESSAGES, "duplicates cannot be allowed")] | None = None
+    duplicates: Annotated[int, Count(0, MAX_MESSAGES, "duplicate")] | None = None
     order: Literal["fifo"] | None = None
-    latency: LatencyExpectation | None = None
-    isolation: bool = True
+    latency: Annotated[LatencyExpectation | None, Field(examples=[{"p50": "< 100ms"}])] = None
+    isolation: Annotated[bool, Field(description="true: nothing may go past the broker")] = True
     fabricated: Annotated[bool, Field(description="true: nothing may be shown that never arrived")] = True
 
 
 class Settle(Strict):
     """After the last publication: wait until all links were quiet for so long, but not for ever."""
 
-    quiet: Seconds = 1.0
-    at_most: Seconds = 15.0
+    quiet: Annotated[Seconds, Field(json_schema_extra={"default": "1s"})] = 1.0
+    at_most: Annotated[Seconds, Field(json_schema_extra={"default": "15s"})] = 15.0
 
 
 class Scenario(Strict):
     """One experiment: two subnets bridged by a broker, what is published, what the network does, what is expected."""
 
-    name: Name
-    title: str = ""
-    protocol: str
-    options: dict[str, Any] = {}
-    seed: Seed | None = None
-    subnets: Literal["auto"] | Subnets = "auto"
-    nodes: Nodes
-    workload: Workload = Workload()
+    name: Annotated[Name, Field(examples=["lossy-rooms"])]
+    title: Title = ""
+    protocol: Annotated[str, Field(examples=["rooms"])]
+    options: Annotated[dict[str, Any], Field(examples=[{"arq": "sliding-window"}])] = {}
+    seed: Annotated[Seed | None, Field(description="drawn anew for each run if left out")] = None
+    subnets: Annotated[Literal["auto"] | Subnets, BeforeValidator(_as_subnets)] = "auto"
+    nodes: Annotated[Nodes, Field(examples=[{"producers": 2, "consumers": 3}])]
+    workload: Annotated[Workload, Field(examples=[{"topics": 2, "messages": 100, "rate": "50/s"}])] = Field(
+        default_factory=Workload
+    )
     subscriptions: Annotated[
         dict[str, list[Topic]],
-        Field(description="topics of a consumer; one that is not named takes all topics"),
+        Field(
+            description="topics of a consumer; one that is not named takes all topics",
+            examples=[{"consumer1": [1, 2]}],
+        ),
     ] = {}
-    impairments: list[Impairment] = []
+    impairments: Annotated[list[Impairment], Field(examples=[[{"on": "consumers", "loss": "5%"}]])] = []
     impair: Literal["from-publish", "from-start"] = "from-publish"
-    mutants: Annotated[dict[str, str], Field(description="a node and the defect its program shall have")] = {}
-    expect: Expectation = Expectation()
-    settle: Settle = Settle()
+    mutants: Annotated[
+        dict[str, str],
+        Field(description="a node and the defect its program shall have", examples=[{"broker": "drops-tenth"}]),
+    ] = {}
+    expect: Annotated[Expectation, Field(examples=[{"delivery": ">= 99%"}])] = Field(default_factory=Expectation)
+    settle: Annotated[Settle, Field(examples=[{"quiet": "1s", "at_most": "15s"}])] = Field(default_factory=Settle)

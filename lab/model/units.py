@@ -7,12 +7,17 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
+LONGEST_S = 24 * 3600.0
+HIGHEST_RATE = 100_000.0
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
-_DURATION = re.compile(_NUMBER + r"\s*(us|µs|ms|s|m)")
+_BARE = re.compile(_NUMBER)
+_DURATION = re.compile(_NUMBER + r"\s*(us|µs|μs|ms|s|m)")
 _PERCENT = re.compile(_NUMBER + r"\s*%")
 _RATE = re.compile(_NUMBER + r"\s*/\s*(s|m)")
-_COMPARISON = re.compile(r"(>=|<=|>|<|==|=)\s*(.+)")
-_SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
+_COMPARISON = re.compile(r"(>=|<=|>|<|==|=)\s*([^\s<>=].*)")
+_MISWRITTEN = re.compile(r"(=>|=<|≥|≤)\s*([^\s<>=].*)")
+_SECONDS = {"us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
+_SHOWN = 60
 
 
 def refuse(what: str, expected: str, hint: str = "") -> PydanticCustomError:
@@ -22,53 +27,118 @@ def refuse(what: str, expected: str, hint: str = "") -> PydanticCustomError:
 
 
 def shown(value: Any) -> str:
-    """A value from a file, short enough for an error line."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    """A value as a scenario has it, short enough for an error line and safe for a terminal."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, dict):
+        return "a mapping"
+    text = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def printable(text: str) -> str:
+    """A name from outside, with what a terminal would act on or could not print written as an escape."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 message`, `2 messages`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _bare(value: Any) -> str | None:
+    """A number that has no unit, as it was written; None for anything else."""
+    if isinstance(value, str):
+        return value.strip() if _BARE.fullmatch(value.strip()) else None
+    return f"{value:.15g}" if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _is_negative(value: Any) -> bool:
+    if isinstance(value, str):
+        return re.match(r"\s*-\s*[0-9]", value) is not None
+    return isinstance(value, int | float) and value < 0
 
 
 def percent(value: Any) -> float:
     """`5%` as 5.0; a bare number is refused because 0.05 and 5 would both look right."""
-    expected = "a percentage from 0% to 100%, with its sign, such as 5%"
+    expected = "a percentage from 0% to 100% with its % sign, such as 5%"
     match = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        bare = isinstance(value, int | float) and not isinstance(value, bool)
-        raise refuse(f"{shown(value)} is not a percentage", expected, f"write {value}%" if bare else "")
-    number = float(match[1])
-    if number > 100:
-        raise refuse(f"{value} is more than everything", expected)
-    return number
+        if _is_negative(value):
+            raise refuse(f"{shown(value)} is below 0%", expected)
+        bare, hint = _bare(value), ""
+        if bare is not None and 0 < float(bare) < 1:
+            hint = f"{100 * float(bare):.15g}% or {bare}%"
+        elif bare is not None and float(bare) <= 100:
+            hint = f"{bare}%"
+        raise refuse(f"{shown(value)} is not a percentage", expected, hint)
+    if float(match[1]) > 100:
+        raise refuse(f"{shown(value)} is above 100%", expected)
+    return float(match[1])
 
 
 def duration_s(value: Any) -> float:
     """`20ms` as 0.02."""
+    expected = "a number with us, ms, s or m (minutes), such as 20ms"
     match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        bare = isinstance(value, int | float) and not isinstance(value, bool)
-        hint = f"write {value}ms or {value}s" if bare else ""
-        raise refuse(f"{shown(value)} is not a duration", "a number with us, ms, s or m, such as 20ms", hint)
-    return float(match[1]) * _SECONDS[match[2]]
+        if _is_negative(value):
+            raise refuse(f"{shown(value)} is negative", expected)
+        bare = _bare(value)
+        hint = f"{bare}ms or {bare}s" if bare is not None and float(bare) <= LONGEST_S else ""
+        raise refuse(f"{shown(value)} is not a duration", expected, hint)
+    seconds = float(match[1]) * _SECONDS[match[2]]
+    if seconds > LONGEST_S:
+        raise refuse(f"{shown(value)} is longer than a day", f"at most {LONGEST_S / 60:g}m (a day)")
+    return seconds
+
+
+def positive_s(value: Any) -> float:
+    """A duration that is not nothing."""
+    seconds = duration_s(value)
+    if seconds <= 0:
+        raise refuse(f"{shown(value)} is no time at all", "a duration above 0, such as 20ms")
+    return seconds
 
 
 def rate_per_s(value: Any) -> float:
     """`50/s` as 50.0."""
-    expected = "a number above 0 with /s or /m, such as 50/s"
+    expected = "a number above 0 with /s or /m (a minute), such as 50/s"
     match = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        bare = isinstance(value, int | float) and not isinstance(value, bool)
-        raise refuse(f"{shown(value)} is not a rate", expected, f"write {value}/s" if bare else "")
+        if _is_negative(value):
+            raise refuse(f"{shown(value)} is negative", expected)
+        bare = _bare(value)
+        hint = f"{bare}/s" if bare is not None and 0 < float(bare) <= HIGHEST_RATE else ""
+        raise refuse(f"{shown(value)} is not a rate", expected, hint)
     rate = float(match[1]) / _SECONDS[match[2]]
     if rate <= 0:
         raise refuse("a rate of 0 would never send anything", expected)
+    if rate > HIGHEST_RATE:
+        raise refuse(f"{shown(value)} is more than a producer can send", f"at most {HIGHEST_RATE:.0f}/s")
     return rate
 
 
 def comparison(value: Any, example: str) -> tuple[str, str]:
     """`>= 99%` as (">=", "99%")."""
-    match = _COMPARISON.fullmatch(value.strip()) if isinstance(value, str) else None
+    text = value.strip() if isinstance(value, str) else ""
+    match = _COMPARISON.fullmatch(text)
     if match is None:
-        raise refuse(f"{shown(value)} is not a comparison", f'a comparison in quotes, such as "{example}"')
+        expected = f'a comparison (<, <=, ==, >= or >) in quotes, such as "{example}"'
+        raise refuse(f"{shown(value)} is not a comparison", expected, _comparison_hint(value, text, example))
     return ("==" if match[1] == "=" else match[1]), match[2].strip()
+
+
+def _comparison_hint(value: Any, text: str, example: str) -> str:
+    miswritten = _MISWRITTEN.fullmatch(text)
+    if miswritten is not None and len(text) < _SHOWN:
+        operator = {"=>": ">=", "≥": ">=", "=<": "<=", "≤": "<="}[miswritten[1]]
+        return f'"{operator} {miswritten[2]}"'
+    if text[:1].isdigit() and len(text) < _SHOWN:
+        return f'"{example.split()[0]} {text}"'
+    return ""
 
 
 def holds(value: float, op: str, bound: float) -> bool:

@@ -17,6 +17,7 @@ from lab.model.results import Results
 from lab.model.rules import check
 from lab.model.runfolder import RunFolder, new_run_id
 from lab.model.scenario import Scenario, Subnets
+from lab.orchestrate.clean import clear_away
 from lab.orchestrate.progress import Progress, stage
 from lab.orchestrate.record import Record
 from lab.orchestrate.run import Run
@@ -64,6 +65,8 @@ def run_scenario(
         who = Identity(new_run_id(), _seed(request, scenario), secrets.token_bytes(16))
         runtime, reason = (choice or choose)(request.runtime, who.run_id)
     progress.note(f"runtime: {runtime.name} ({reason})")
+    if choice is None:
+        clear_away(progress, engine_known_missing=request.runtime == "auto" and runtime.name == "netns")
     with contextlib.ExitStack() as held:
         cidrs = _choose_subnets(scenario, document, runtime, progress, held)
         plan = make_plan(scenario, document, who, cidrs)

@@ -11,11 +11,12 @@ from typing import Literal, Protocol
 from lab.model.plan import Node, Plan
 
 Say = Callable[[str], None]
-OWNER_LABEL, RUN_LABEL, NODE_LABEL, PART_LABEL = (
+OWNER_LABEL, RUN_LABEL, NODE_LABEL, PART_LABEL, FOLDER_LABEL = (
     "brokerlab.owner",
     "brokerlab.run",
     "brokerlab.node",
     "brokerlab.part",
+    "brokerlab.folder",
 )
 
 

@@ -23,8 +23,8 @@ from requests.exceptions import RequestException
 
 from lab.errors import HostError, LateError
 from lab.model.plan import Node, Plan
+from lab.runtimes.base import FOLDER_LABEL, PART_LABEL, RUN_LABEL, ExitState, HostLink, Say, Streams, owner_mark
 from lab.runtimes.base import OWNER_LABEL as OWNER
-from lab.runtimes.base import PART_LABEL, RUN_LABEL, ExitState, HostLink, Say, Streams, owner_mark
 from lab.runtimes.compose_file import bridge_name, container_name, project, render
 from lab.runtimes.docker_streams import DockerStreams
 from lab.runtimes.images import Images, ensure_images
@@ -32,6 +32,7 @@ from lab.runtimes.subnets import host_routes
 
 HOLDER_TIMEOUT_S = 30
 COMPOSE_TIMEOUT_S = 300
+FLUSH_TIMEOUT_S = 10
 WORKERS = 8
 
 
@@ -82,6 +83,7 @@ class ComposeRuntime:
         self._images = Images("", "")
         self._compose: list[str] = []
         self._fabric_id: str | None = None
+        self._folder = Path()
 
     def prepare(self, say: Say) -> dict[str, str]:
         self._images = ensure_images(self._client, say)
@@ -108,6 +110,7 @@ class ComposeRuntime:
 
     def network_up(self, plan: Plan, folder: Path) -> dict[str, HostLink]:
         """Networks and holders; programs are created and not started."""
+        self._folder = folder
         file = folder / "compose.yaml"
         file.write_text(render(plan, self._images, owner_mark()), encoding="utf-8")
         # Holders first, by themselves: Compose v1 joins a program only to a network holder that already runs.
@@ -158,7 +161,12 @@ class ComposeRuntime:
                 ["python3", "-m", "lab.capture.fabric", "--folder", "/captures"],
                 name=container_name(self._run_id, "fabric"),
                 stdin_open=True,
-                labels={RUN_LABEL: self._run_id, OWNER: owner_mark(), PART_LABEL: "fabric"},
+                labels={
+                    RUN_LABEL: self._run_id,
+                    OWNER: owner_mark(),
+                    PART_LABEL: "fabric",
+                    FOLDER_LABEL: str(self._folder),
+                },
                 host_config=api.create_host_config(
                     network_mode="host", cap_drop=["ALL"], cap_add=["NET_ADMIN", "NET_RAW"]
                 ),
@@ -219,6 +227,19 @@ def fetch_folder(client: docker.DockerClient, container: str, target: Path) -> N
             source = tar.extractfile(member) if member.isfile() else None
             if source is not None:
                 (target / Path(member.name).name).write_bytes(source.read())
+
+
+def rescue(client: docker.DockerClient, run_id: str) -> None:
+    """The captures of a run that was killed, into its folder, if that is still there."""
+    wanted = {"label": [f"{RUN_LABEL}={run_id}", f"{PART_LABEL}=fabric"]}
+    with engine_errors("looking for captures"):
+        for one in client.api.containers(all=True, filters=wanted):
+            target = Path(one["Labels"].get(FOLDER_LABEL, "")) / "pcap"
+            if target.is_absolute() and target.is_dir():
+                with contextlib.suppress(RequestException):  # it ends by itself; if not, what it has flushed is taken
+                    client.api.wait(one["Id"], timeout=FLUSH_TIMEOUT_S)
+                with contextlib.suppress(HostError, OSError):
+                    fetch_folder(client, one["Id"], target)
 
 
 def remove(client: docker.DockerClient, run_id: str) -> int:

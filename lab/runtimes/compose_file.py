@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import yaml
@@ -10,6 +9,8 @@ import yaml
 from lab.model.plan import Node, Plan
 from lab.runtimes.base import NODE_LABEL, OWNER_LABEL, PART_LABEL, RUN_LABEL
 from lab.runtimes.images import Images
+from lab.runtimes.program import bridge_name as bridge_name
+from lab.runtimes.program import known_hosts, program_command
 
 HEADER = """\
 # {title}
@@ -26,11 +27,6 @@ def container_name(run_id: str, service: str) -> str:
     return f"{project(run_id)}-{service}"
 
 
-def bridge_name(run_id: str, subnet: str) -> str:
-    """At most 15 characters, as the kernel asks."""
-    return f"bl-{run_id.rpartition('-')[2]}-{subnet[:1]}"
-
-
 def render(plan: Plan, images: Images, owner: str) -> str:
     """The file's text."""
     services: dict[str, Any] = {}
@@ -39,7 +35,8 @@ def render(plan: Plan, images: Images, owner: str) -> str:
         services[node.name] = _program(plan, node, images, owner)
     networks = {name: _network(plan, name, owner) for name in plan.subnets}
     body = yaml.safe_dump({"services": services, "networks": networks}, sort_keys=False, width=110, allow_unicode=True)
-    return HEADER.format(title=plan.title.replace("\n", " ")) + body.replace("$", "$$")
+    title = "".join(sign if sign.isprintable() else " " for sign in plan.title)  # nothing that ends a comment
+    return HEADER.format(title=title) + body.replace("$", "$$")
 
 
 def _labels(plan: Plan, owner: str, node: str | None, part: str) -> dict[str, str]:
@@ -66,7 +63,7 @@ def _holder(plan: Plan, node: Node, images: Images, owner: str) -> dict[str, Any
         "hostname": node.name,
         "command": ["python3", "-m", "lab.capture.holder", *(f"--gateway={one}" for one in gateways)],
         "networks": {link.subnet: {"ipv4_address": link.address} for link in node.links},
-        "extra_hosts": _known_hosts(plan, node),
+        "extra_hosts": [f"{name}:{address}" for name, address in known_hosts(plan, node).items()],
         "dns": ["127.0.0.1"],
         "dns_opt": ["timeout:1", "attempts:1"],
         "sysctls": {"net.ipv6.conf.all.disable_ipv6": "1"},
@@ -79,16 +76,6 @@ def _holder(plan: Plan, node: Node, images: Images, owner: str) -> dict[str, Any
         "logging": LOGGING,
         "labels": _labels(plan, owner, node.name, "net"),
     }
-
-
-def _known_hosts(plan: Plan, node: Node) -> list[str]:
-    """Every node of the subnets this one is on, by name; the broker by its address on this side."""
-    sides = [link.subnet for link in node.links]
-    return [
-        f"{other.name}:{next(link.address for link in other.links if link.subnet in sides)}"
-        for other in plan.nodes
-        if other.name != node.name and any(link.subnet in sides for link in other.links)
-    ]
 
 
 def _program(plan: Plan, node: Node, images: Images, owner: str) -> dict[str, Any]:
@@ -113,15 +100,3 @@ def _program(plan: Plan, node: Node, images: Images, owner: str) -> dict[str, An
         "logging": LOGGING,
         "labels": _labels(plan, owner, node.name, "program"),
     }
-
-
-def program_command(plan: Plan, node: Node) -> list[str]:
-    """What the node runs, the same on every runtime."""
-    command = ["python3", "-m", "lab.node", plan.protocol, node.role, "--name", node.name, "--driven"]
-    if node.role != "broker":
-        command += ["--broker", "broker"]
-    for name, value in plan.options.items():
-        command += ["--option", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-    if node.mutant:
-        command += ["--mutant", node.mutant]
-    return command

@@ -29,12 +29,14 @@ def host_routes() -> dict[str, str]:
         raise HostError(f"the routes of this host cannot be read: {error}", hint="install iproute2") from None
     taken = {}
     for route in json.loads(done.stdout or "[]"):
-        if route["dst"] not in ("default", "0.0.0.0/0") and route.get("type") not in (
-            "broadcast",
-            "multicast",
-        ):
+        if not _leads_everywhere(route["dst"]) and route.get("type") not in ("broadcast", "multicast"):
             taken[route["dst"]] = f"a route of this host by {route.get('dev', 'nobody')}"
     return taken
+
+
+def _leads_everywhere(destination: str) -> bool:
+    """A default route, also when it is written in two halves as some VPNs do."""
+    return destination == "default" or Network(destination).prefixlen <= 1
 
 
 def clash(wanted: str, taken: Mapping[str, str]) -> str | None:

@@ -115,6 +115,24 @@ def test_kill_9_then_clean(
     assert client.containers.get(bystander[0]).status == "running"
     assert client.networks.get(bystander[1]).id == bystander[1]
     assert lab("clean").stdout.splitlines()[-1] == "nothing was left behind"
+    # What had been captured until then is in the run folder.
+    captures = list(tmp_path.glob(f"runs/*/{run}/pcap/*.pcap"))
+    assert len(captures) == 7
+    assert all(capture.stat().st_size > 1000 for capture in captures)
+
+
+def test_the_next_run_clears_away_what_a_killed_one_left(
+    client: docker.DockerClient, lab: Command, tmp_path: Path
+) -> None:
+    process = start(tmp_path, "run", str(SCENARIOS / "clean.yaml"), "--runtime", "compose")
+    run = wait_for_publications(process, tmp_path)
+    process.kill()
+    process.wait(PATIENCE_S)
+    assert left_of(client, run)["containers"] > 0
+    done = lab("run", str(SCENARIOS / "clean.yaml"), "--runtime", "netns")
+    assert done.returncode == 0, done.stderr
+    assert f"removed what run {run} had left when it was killed" in done.stderr
+    assert left_of(client, run) == NOTHING
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

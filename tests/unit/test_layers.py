@@ -28,7 +28,7 @@ MAY_USE: dict[str, set[str]] = {
     "impairments": {"errors"},
     "capture": {"impairments", "errors"},
     "analysis": {"model", "protocols", "errors"},
-    "runtimes": {"capture", "impairments", "model", "protocols", "errors"},
+    "runtimes": {"capture", "impairments", "node", "model", "protocols", "errors"},
     "orchestrate": BELOW_ORCHESTRATE,
     "report": BELOW_ORCHESTRATE | {"orchestrate"},
     "grading": BELOW_ORCHESTRATE | {"orchestrate"},

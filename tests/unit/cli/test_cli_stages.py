@@ -43,6 +43,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRuntime]:
     fake = FakeRuntime()
     monkeypatch.setattr(session, "choose", lambda *_: (fake, "a test"))
     monkeypatch.setattr(session, "SparkStart", ReadySpark)
+    monkeypatch.setattr(session, "clear_away", lambda *_, **__: None)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield fake
     for number, handler in before.items():

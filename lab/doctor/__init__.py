@@ -1,0 +1,1 @@
+"""What this machine has and lacks, each found by trying; then every runtime proven by starting it."""

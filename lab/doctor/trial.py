@@ -1,0 +1,171 @@
+"""Proves a runtime by starting it: a tiny plan through network, fabric, taps and loss, and down again, always.
+
+No program is started and nothing is published; what was made is gone when this returns, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lab.doctor.findings import Answer, missing, ok, one_line
+from lab.errors import HostError, LabError, LateError
+from lab.model.loader import load_text
+from lab.model.plan import Plan
+from lab.model.planner import Identity, make_plan
+from lab.model.runfolder import RunFolder, new_run_id
+from lab.orchestrate.channel import FabricChannel
+from lab.runtimes import subnets
+from lab.runtimes.base import HostLink, Runtime
+from lab.runtimes.locks import one_at_a_time
+
+SCENARIO = """
+name: doctor
+protocol: rooms
+nodes: {producers: 1, consumers: 1}
+impairments:
+  - {on: consumers, direction: down, loss: 5%}
+"""
+LIMIT_S = 120.0
+ANSWER_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
+LOCK_TIMEOUT_S = 60.0
+
+Way = Callable[[str], tuple[Runtime, str]]
+
+
+def try_runtime(way: Way, runs: Path, limit_s: float = LIMIT_S) -> Answer:
+    """Whether a run could be made that way, and how long its network took; never raises an error of its own."""
+    trial, began = Trial(runs), time.monotonic()
+    try:
+        why = trial.run(way, limit_s)
+    except LabError as error:
+        what, do = error.what, error.hint or error.expected
+    except Exception as error:
+        what, do = f"{type(error).__name__}: {error}", "report it: this is a defect of the lab"
+    else:
+        return ok(f"works ({time.monotonic() - began:.1f} s; {why})")
+    return missing(f"failed while {trial.step}: {one_line(what)}", one_line(do) if do else None)
+
+
+class Trial:
+    """One try; `step` is what it was at, in words."""
+
+    def __init__(self, runs: Path) -> None:
+        self.step = "choosing it"
+        self._runs = runs
+        self._fabric: FabricChannel | None = None
+
+    def run(self, way: Way, limit_s: float) -> str:
+        """The reason for which the runtime can be used here."""
+        run_id = new_run_id()
+        with time_limit(limit_s):
+            runtime, why = way(run_id)
+        self.step = "making a run folder"
+        folder = RunFolder.create(self._runs, "doctor", run_id)
+        try:
+            with time_limit(limit_s):
+                self._prove(runtime, run_id, folder)
+        finally:
+            try:
+                self._surely_down(runtime)
+            finally:
+                folder.discard()
+        return why
+
+    def _prove(self, runtime: Runtime, run_id: str, folder: RunFolder) -> None:
+        self.step = "preparing images and tools"
+        runtime.prepare(_nobody_listens)
+        self.step = "bringing the network up"
+        with contextlib.ExitStack() as held:
+            if runtime.shares_addresses:
+                held.enter_context(one_at_a_time("subnets", _nobody_waits, LOCK_TIMEOUT_S))
+            plan = tiny_plan(run_id, subnets.pick({"producers": 1, "consumers": 1}, runtime.taken_subnets()))
+            host = runtime.network_up(plan, folder.path)
+        self.step = "starting the fabric"
+        self._fabric = FabricChannel(runtime.start_fabric())
+        self._ask("hello")
+        self.step = "opening guard and taps"
+        self._ask("open", run=run_id, links=_links(plan, host))
+        self.step = "setting 5 % loss"
+        wanted = [one.model_dump() for one in plan.impairments]
+        _require_match(self._ask("impair", impairments=wanted)["links"], len(wanted))
+        self.step = "closing the taps"
+        self._ask("close")
+
+    def _surely_down(self, runtime: Runtime) -> None:
+        """What an interrupt breaks off is done again."""
+        try:
+            self._down(runtime)
+        except BaseException:
+            self._down(runtime)
+            raise
+
+    def _down(self, runtime: Runtime) -> None:
+        if self._fabric is not None:
+            with contextlib.suppress(LabError, OSError):
+                self._fabric.ask(STOP_TIMEOUT_S, do="stop")
+            self._fabric.close()
+        runtime.down()
+
+    def _ask(self, do: str, **more: Any) -> dict[str, Any]:
+        assert self._fabric is not None
+        return self._fabric.ask(ANSWER_TIMEOUT_S, do=do, **more)
+
+
+def tiny_plan(run_id: str, cidrs: dict[str, str]) -> Plan:
+    scenario, document = load_text(SCENARIO, "the doctor's scenario")
+    return make_plan(scenario, document, Identity(run_id, 7, secrets.token_bytes(16)), cidrs)
+
+
+def _links(plan: Plan, host: dict[str, HostLink]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": link.name,
+            "index": host[link.name].index,
+            "mac": host[link.name].mac,
+            "address": link.address,
+            "bridge": host[link.name].bridge,
+            "allowed": plan.neighbours(link.subnet),
+        }
+        for link in plan.links
+    ]
+
+
+def _require_match(applied: dict[str, list[dict[str, Any]]], wanted: int) -> None:
+    every = [one for link in applied.values() for one in link]
+    wrong = [one for one in every if not one["matches"]]
+    if wrong or len(every) != wanted:
+        real = wrong[0]["observed"]["loss_pct"] if wrong else None
+        raise HostError(f"the kernel has {'nothing' if real is None else f'{real:g} %'} where 5 % was asked for")
+
+
+@contextlib.contextmanager
+def time_limit(limit_s: float) -> Iterator[None]:
+    """An error after so long, by a signal, whatever is being waited for. Only the main thread can have one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_: object) -> None:
+        raise LateError(f"it took more than {limit_s:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _nobody_listens(_: str) -> None: ...
+
+
+def _nobody_waits() -> None: ...

@@ -1,0 +1,36 @@
+"""What a node runs and whom it knows by name, the same on every runtime. Reads plans; starts nothing."""
+
+from __future__ import annotations
+
+import json
+
+from lab.model.plan import Node, Plan
+
+NODE_PROGRAM = ["python3", "-m", "lab.node"]
+
+
+def program_command(plan: Plan, node: Node) -> list[str]:
+    """The command line of the node's program."""
+    command = [*NODE_PROGRAM, plan.protocol, node.role, "--name", node.name, "--driven"]
+    if node.role != "broker":
+        command += ["--broker", "broker"]
+    for name, value in plan.options.items():
+        command += ["--option", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    if node.mutant:
+        command += ["--mutant", node.mutant]
+    return command
+
+
+def known_hosts(plan: Plan, node: Node) -> dict[str, str]:
+    """Every other node of the subnets this one is on, by name; the broker by its address on this side."""
+    sides = [link.subnet for link in node.links]
+    return {
+        other.name: next(link.address for link in other.links if link.subnet in sides)
+        for other in plan.nodes
+        if other.name != node.name and any(link.subnet in sides for link in other.links)
+    }
+
+
+def bridge_name(run_id: str, subnet: str) -> str:
+    """At most 15 characters, as the kernel asks."""
+    return f"bl-{run_id.rpartition('-')[2]}-{subnet[:1]}"

@@ -1,0 +1,172 @@
+"""results.json: the same bytes for the same values, nothing but documented fields, one verdict from all checks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from lab.model.results import (
+    Autopsy,
+    Bytes,
+    CaptureCount,
+    Check,
+    Evidence,
+    LinkDirection,
+    LinkResult,
+    Loss,
+    Metrics,
+    Percentiles,
+    Results,
+    Segments,
+    canonical,
+    overall,
+)
+from lab.model.schemas import results_schema
+
+SEEN = Evidence(capture="consumer1@consumers", frames=[118, 120], time_s=1.5, note="m-producer1-1-00000000 arrived")
+LOSS = Loss(offered=100, lost=5, loss_pct=5.0, interval_pct=(1.0, 12.5))
+UNKNOWN_LOSS = Loss(offered=None, lost=None, loss_pct=None, interval_pct=None)
+
+
+def sample() -> Results:
+    """Results in which every field has a value, and every field that may be null is null somewhere."""
+    check = {"name": "delivery", "expected": ">= 99 %", "observed": "100 %", "reason": "as expected"}
+    return Results(
+        verdict="pass",
+        scenario="test",
+        run_id="20260101-000000-abcdef",
+        seed=7,
+        runtime="netns",
+        started="2026-01-01T00:00:00Z",
+        duration_s=12.5,
+        checks=[Check(verdict="pass", **check), Check(verdict="fail", evidence=[SEEN], evidence_left_off=2, **check)],
+        metrics=Metrics(
+            published=100,
+            expected_deliveries=300,
+            delivered=299,
+            missing=1,
+            duplicates=0,
+            out_of_order=0,
+            retransmissions=4,
+            latency_ms=Percentiles(p50=0.5, p95=1.0, p99=1.5, max=600.25),
+            latency_segments_ms=Segments(),
+            bytes=Bytes(payload=1, header=2, padding=3, acks=4, total=10),
+        ),
+        links={
+            "consumer1@consumers": LinkResult(
+                up=LinkDirection(requested=None, observed=UNKNOWN_LOSS),
+                down=LinkDirection(requested={"loss_pct": 5.0}, observed=LOSS),
+                backend="cbpf",
+                capture=CaptureCount(packets=100, dropped=0),
+                tc_dropped=5,
+            ),
+            "broker@consumers": LinkResult(
+                up=LinkDirection(requested=None, observed=UNKNOWN_LOSS),
+                down=LinkDirection(requested=None, observed=UNKNOWN_LOSS),
+                backend=None,
+                capture=CaptureCount(packets=0, dropped=None),
+                tc_dropped=None,
+            ),
+        },
+        autopsies=[
+            Autopsy(
+                what="missing",
+                cause="lost",
+                marker="m-producer1-1-00000000",
+                producer=None,
+                consumer="consumer1",
+                topic=None,
+                text="lost between broker and consumer1 – für immer",
+                evidence=[SEEN.model_copy(update={"time_s": None})],
+            )
+        ],
+    )
+
+
+def valid(document: Any) -> bool:
+    return bool(jsonschema.Draft202012Validator(results_schema()).is_valid(document))
+
+
+def test_what_is_written_is_read_back_and_written_the_same() -> None:
+    text = canonical(sample())
+    again = Results.model_validate_json(text)
+    assert again == sample()
+    assert canonical(again) == text
+    assert text.endswith("}\n")
+    assert "für immer" in text
+
+
+def test_the_documented_order_of_fields() -> None:
+    assert list(json.loads(canonical(sample()))) == [
+        "verdict",
+        "scenario",
+        "run_id",
+        "seed",
+        "runtime",
+        "started",
+        "duration_s",
+        "checks",
+        "metrics",
+        "links",
+        "autopsies",
+        "autopsies_left_off",
+    ]
+
+
+def test_the_published_schema_accepts_what_is_written() -> None:
+    assert valid(json.loads(canonical(sample())))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("verdict",), "passed"),
+        (("seed",), "7"),
+        (("duration_s",), None),
+        (("checks", 0, "verdict"), "ok"),
+        (("checks", 0, "evidence"), None),
+        (("checks", 1, "evidence", 0, "frames"), ["118"]),
+        (("metrics", "published"), 1.5),
+        (("metrics", "latency_ms", "p50"), "0.5"),
+        (("links", "consumer1@consumers", "down", "observed", "interval_pct"), [1.0]),
+        (("autopsies", 0, "what"), "lost"),
+        (("surprise",), 1),
+    ],
+)
+def test_the_published_schema_refuses_what_the_lab_never_writes(path: tuple[str | int, ...], value: Any) -> None:
+    document = json.loads(canonical(sample()))
+    place = document
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = value
+    assert not valid(document)
+
+
+@pytest.mark.parametrize("field", sorted(Results.model_fields))
+def test_every_field_is_always_there(field: str) -> None:
+    document = json.loads(canonical(sample()))
+    del document[field]
+    assert not valid(document)
+
+
+def test_an_undocumented_field_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        Results.model_validate({**sample().model_dump(), "surprise": 1})
+
+
+def test_results_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        sample().verdict = "fail"  # type: ignore[misc]
+
+
+@given(st.lists(st.sampled_from(["pass", "fail", "unknown"])))
+def test_one_fail_fails_and_nothing_but_passes_pass(verdicts: list[Any]) -> None:
+    checks = [Check(name="c", verdict=one, expected="", observed="", reason="") for one in verdicts]
+    wanted = "fail" if "fail" in verdicts else "unknown" if "unknown" in verdicts or not verdicts else "pass"
+    assert overall(checks) == wanted
