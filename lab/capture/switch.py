@@ -57,13 +57,23 @@ class Switch:
         for one in found.values():
             tc.run_batch([tc.prepare(one.name)])
             self._prepared.append(one.name)
-        guards = {spec.name: programs.guard(spec.mac, spec.address, spec.allowed) for spec in specs}
+        guards = {
+            (spec.name, direction): program
+            for spec in specs
+            for direction, program in (
+                ("up", programs.guard(spec.mac, spec.address, spec.allowed)),
+                ("down", programs.shield(spec.allowed)),
+            )
+        }
         tc.run_batch(
-            [tc.put_filter(found[name].name, "up", tc.GUARD_PRIORITY, program) for name, program in guards.items()]
+            [
+                tc.put_filter(found[name].name, direction, tc.GUARD_PRIORITY, program)
+                for (name, direction), program in guards.items()
+            ]
         )
-        for name, program in guards.items():
-            if tc.read_filter(found[name].name, "up", tc.GUARD_PRIORITY) != program:
-                raise HostError(f"the guard filter of {name} is not what was asked for")
+        for (name, direction), program in guards.items():
+            if tc.read_filter(found[name].name, direction, tc.GUARD_PRIORITY) != program:
+                raise HostError(f"the guard filter of {name} ({direction}) is not what was asked for")
         self._folder.mkdir(parents=True, exist_ok=True)
         for spec in specs:
             interface = found[spec.name]

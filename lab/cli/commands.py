@@ -133,6 +133,21 @@ def clean(as_json: Json = False) -> int:
     return 0
 
 
+@app.command()
+def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> int:
+    """Find out what this machine has and lacks, and prove each runtime by starting it. Ends 0 if one works, else 3."""
+    from lab.doctor.examine import examine
+    from lab.report.doctor import as_document, print_report, telling
+
+    with telling(silent=as_json) as tell:
+        report = examine(runs, tell)
+    if as_json:
+        typer.echo(json.dumps(as_document(report), ensure_ascii=False))
+    else:
+        print_report(report)
+    return report.conclusion.exit_code
+
+
 def _tell(results: Results, folder: Path, as_json: bool, quiet: bool) -> int:
     if as_json:
         typer.echo(canonical(results), nl=False)

@@ -75,8 +75,8 @@ def _backend(backend: Backend, by_name: Mapping[str, Finding], proven: bool) -> 
 
 def _advice(runtimes: Mapping[str, bool], trials: Sequence[Finding], analysis: bool) -> str:
     if not any(runtimes.values()):
-        steps = [f"{one.name}: {one.do}" for one in trials if one.do]
-        return "no runtime works here" + (f"; for {'; or for '.join(steps)}" if steps else "")
+        steps = dict.fromkeys(one.do for one in trials if one.do)  # two runtimes may lack the same
+        return f"no runtime works here; {'; or '.join(steps)}" if steps else "no runtime works here"
     if not analysis:
         return "networks can be brought up, and nothing can be judged: see the rows Python and Java"
     if runtimes.get("compose"):

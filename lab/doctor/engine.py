@@ -40,7 +40,7 @@ def compose(host: Host) -> Answer:
     version = host.run([*command, "version", "--short"]).out.strip().removeprefix("v")
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers is None:
-        return note(f"'{' '.join(command)}' does not tell its version", host.install("docker-compose"))
+        return ok(f"{' '.join(command)}, of a version that it does not tell")
     if (int(numbers[1]), int(numbers[2])) < OLDEST_COMPOSE:
         return missing(f"{' '.join(command)} {version}; the lab needs 1.29 or newer", host.install("docker-compose"))
     return ok(f"{' '.join(command)} {version}")
@@ -57,7 +57,7 @@ def registry(host: Host) -> Answer:
         client.api.inspect_distribution(name)
     except Exception as error:  # of the client's libraries, which only the runtimes may know
         reason = one_line(str(getattr(error, "explanation", None) or error)).rpartition(": ")[2]
-        return note(f"no registry gives {name} ({reason})", "nothing, if the next row is ok or says how")
+        return note(f"no registry gives {name} ({reason})", "nothing, unless the row images says so")
     return ok(f"a registry gives {name}")
 
 

@@ -11,7 +11,8 @@ from lab.doctor import engine, kernel, machine, tools, users
 from lab.doctor.child import in_child
 from lab.doctor.conclude import Conclusion, conclude
 from lab.doctor.findings import Answer, Finding, missing, note
-from lab.doctor.host import Host, here
+from lab.doctor.here import here
+from lab.doctor.host import Host
 from lab.doctor.trial import try_runtime
 from lab.errors import LabError
 
@@ -87,7 +88,7 @@ def ask(probe: Probe, host: Host) -> Finding:
     """The row of a probe. It cannot raise: whatever goes wrong stands in the row."""
     lacking = [name for name in probe.needs if host.known[name].state != "ok"]
     if lacking:
-        return Finding(probe.name, *note(f"not tried: it needs {' and '.join(lacking)}"))
+        return Finding(probe.name, *note(f"not tried: needs {' and '.join(lacking)}"))
     try:
         answer = in_child(lambda: _look(probe, host), probe.timeout_s)
     except LabError as error:  # late, or gone
@@ -112,7 +113,7 @@ def _trial(name: str, host: Host, known: Mapping[str, Finding]) -> Answer:
     if name == "compose":
         lacking = [row for row in ("engine", "compose tool", "images") if known[row].state == "missing"]
         if lacking:
-            return missing(f"not tried: {', '.join(lacking)} missing", known[lacking[0]].do)
+            return missing(f"not tried: needs {' and '.join(lacking)}", known[lacking[0]].do)
         if known["images"].state == "note":
             return note("not tried: the images are not made yet", "make images")
         return try_runtime(host.ways.compose, host.runs)

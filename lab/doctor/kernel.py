@@ -27,10 +27,8 @@ def namespaces(host: Host) -> Answer:
     try:
         rootless = host.enter_network()
     except OSError as error:
-        return missing(
-            f"none can be made: {error.strerror or error}",
-            "run as root, or allow user namespaces (next row)" if host.user.uid else "leave the container you are in",
-        )
+        do = "run as root, or allow user namespaces (next row)" if host.user.uid else "leave the container you are in"
+        return missing(f"none can be made: {error.strerror or error}", do)
     return ok("one was made, in a user namespace (rootless)" if rootless else "one was made, as root")
 
 
@@ -68,7 +66,7 @@ def cls_bpf(host: Host) -> Answer:
     for words in (filters.prepare(LINK), filters.put_filter(LINK, "down", filters.LOSS_PRIORITY, program)):
         refused = _refused(host, ["tc", *words])
         if refused:
-            return missing(refused, advice)
+            return missing(f"tc refuses it: {refused}", advice)
     real = host.read_filter(LINK, "down", filters.LOSS_PRIORITY)
     if real != program:
         return missing("a filter was put, and another one was read back" if real else "a filter vanished", advice)
@@ -78,7 +76,7 @@ def cls_bpf(host: Host) -> Answer:
 def ifb(host: Host) -> Answer:
     refused = _refused(host, ["ip", "link", "add", "name", "ifb0", "type", "ifb"])
     if refused:
-        return missing(refused, _other_kernel("IFB"))
+        return missing(f"ip refuses it: {refused}", _other_kernel("IFB"))
     return ok("one was made")
 
 
@@ -101,7 +99,7 @@ def _qdisc(host: Host, words: list[str], advice: str) -> Answer:
     """Put a queueing discipline on a link and look whether it is there."""
     refused = _refused(host, ["tc", "qdisc", "add", "dev", LINK, *words])
     if refused:
-        return missing(refused, advice)
+        return missing(f"tc refuses it: {refused}", advice)
     kind = words[1] if words[0] == "root" else words[0]
     wanted = [f"qdisc {kind}"] + ([f"seed {SEED}"] if "seed" in words else [])
     shown = host.run(["tc", "qdisc", "show", "dev", LINK]).out

@@ -48,8 +48,9 @@ def enter_as_ordinary_user() -> None:
 def _enter_user_namespace() -> None:
     user, group = os.geteuid(), os.getegid()
     kernel.unshare(kernel.NEW_USER | kernel.NEW_NET)
-    for name, text in {"setgroups": "deny", "uid_map": f"0 {user} 1", "gid_map": f"0 {group} 1"}.items():
-        Path("/proc/self", name).write_text(text, encoding="ascii")
+    # As bytes: a process without rights may not be able to load a codec any more.
+    for name, text in {"setgroups": b"deny", "uid_map": b"0 %d 1" % user, "gid_map": b"0 %d 1" % group}.items():
+        Path("/proc/self", name).write_bytes(text)
 
 
 def _raise_loopback() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 
-from lab.doctor.findings import Answer, missing, note, ok
+from lab.doctor.findings import Answer, missing, ok
 from lab.doctor.host import Host
 
 PACKAGES = ("docker", "numpy", "pandas", "pyarrow", "pydantic", "pyspark", "rich", "scapy", "typer", "yaml")
@@ -60,5 +60,5 @@ def _iproute2(host: Host, tool: str) -> Answer:
     told = host.run([program, "-Version"])
     found = re.search(r"iproute2-[^\s,]+", told.out)
     if found is None:
-        return note(f"{program} does not tell a version of iproute2", host.install("iproute2"))
+        return missing(f"{program} is not that of iproute2", host.install("iproute2"))
     return ok(found[0])

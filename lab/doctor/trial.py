@@ -6,32 +6,21 @@ No program is started and nothing is published; what was made is gone when this 
 from __future__ import annotations
 
 import contextlib
-import secrets
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from lab.doctor.findings import Answer, missing, ok, one_line
-from lab.errors import HostError, LabError, LateError
-from lab.model.loader import load_text
-from lab.model.plan import Plan
-from lab.model.planner import Identity, make_plan
+from lab.doctor.limit import time_limit
+from lab.doctor.tiny import fabric_links, require_match, tiny_plan
+from lab.errors import LabError
 from lab.model.runfolder import RunFolder, new_run_id
 from lab.orchestrate.channel import FabricChannel
 from lab.runtimes import subnets
-from lab.runtimes.base import HostLink, Runtime
+from lab.runtimes.base import Runtime
 from lab.runtimes.locks import one_at_a_time
 
-SCENARIO = """
-name: doctor
-protocol: rooms
-nodes: {producers: 1, consumers: 1}
-impairments:
-  - {on: consumers, direction: down, loss: 5%}
-"""
 LIMIT_S = 120.0
 ANSWER_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
@@ -72,11 +61,15 @@ class Trial:
         try:
             with time_limit(limit_s):
                 self._prove(runtime, run_id, folder)
-        finally:
-            try:
+        except BaseException:
+            with contextlib.suppress(LabError):  # why it failed matters more than what failed after that
                 self._surely_down(runtime)
-            finally:
-                folder.discard()
+            raise
+        else:
+            self.step = "taking everything down"
+            self._surely_down(runtime)
+        finally:
+            folder.discard()
         return why
 
     def _prove(self, runtime: Runtime, run_id: str, folder: RunFolder) -> None:
@@ -92,12 +85,15 @@ class Trial:
         self._fabric = FabricChannel(runtime.start_fabric())
         self._ask("hello")
         self.step = "opening guard and taps"
-        self._ask("open", run=run_id, links=_links(plan, host))
+        self._ask("open", run=run_id, links=fabric_links(plan, host))
         self.step = "setting 5 % loss"
         wanted = [one.model_dump() for one in plan.impairments]
-        _require_match(self._ask("impair", impairments=wanted)["links"], len(wanted))
+        require_match(self._ask("impair", impairments=wanted)["links"], len(wanted))
         self.step = "closing the taps"
         self._ask("close")
+        self.step = "stopping the fabric"
+        self._ask("stop")
+        self._let_go()
 
     def _surely_down(self, runtime: Runtime) -> None:
         """What an interrupt breaks off is done again."""
@@ -111,58 +107,17 @@ class Trial:
         if self._fabric is not None:
             with contextlib.suppress(LabError, OSError):
                 self._fabric.ask(STOP_TIMEOUT_S, do="stop")
-            self._fabric.close()
+            self._let_go()
         runtime.down()
+
+    def _let_go(self) -> None:
+        if self._fabric is not None:
+            self._fabric.close()
+            self._fabric = None
 
     def _ask(self, do: str, **more: Any) -> dict[str, Any]:
         assert self._fabric is not None
         return self._fabric.ask(ANSWER_TIMEOUT_S, do=do, **more)
-
-
-def tiny_plan(run_id: str, cidrs: dict[str, str]) -> Plan:
-    scenario, document = load_text(SCENARIO, "the doctor's scenario")
-    return make_plan(scenario, document, Identity(run_id, 7, secrets.token_bytes(16)), cidrs)
-
-
-def _links(plan: Plan, host: dict[str, HostLink]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": link.name,
-            "index": host[link.name].index,
-            "mac": host[link.name].mac,
-            "address": link.address,
-            "bridge": host[link.name].bridge,
-            "allowed": plan.neighbours(link.subnet),
-        }
-        for link in plan.links
-    ]
-
-
-def _require_match(applied: dict[str, list[dict[str, Any]]], wanted: int) -> None:
-    every = [one for link in applied.values() for one in link]
-    wrong = [one for one in every if not one["matches"]]
-    if wrong or len(every) != wanted:
-        real = wrong[0]["observed"]["loss_pct"] if wrong else None
-        raise HostError(f"the kernel has {'nothing' if real is None else f'{real:g} %'} where 5 % was asked for")
-
-
-@contextlib.contextmanager
-def time_limit(limit_s: float) -> Iterator[None]:
-    """An error after so long, by a signal, whatever is being waited for. Only the main thread can have one."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def late(*_: object) -> None:
-        raise LateError(f"it took more than {limit_s:g} s")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _nobody_listens(_: str) -> None: ...

@@ -1,8 +1,9 @@
-"""The two filters that the fabric puts on a link, as classic BPF: the guard, and random loss.
+"""The filters that the fabric puts on a link, as classic BPF: guard and shield, and random loss.
 
-Offsets are those of an Ethernet frame. The guard takes what it blocks without counting it (`STOLEN`), so that the
-kernel's drop counter of the link is the loss alone. A load beyond the end of a frame ends a program with 0, and to tc
-0 means that the frame passes: so the guard asks for the length first, and the loss loads nothing past byte 14.
+Offsets are those of an Ethernet frame. The guard (what the node sends) and the shield (what it gets) take what they
+block without counting it (`STOLEN`), so that the kernel's drop counter of the link is the loss alone. A load beyond the
+end of a frame ends a program with 0, and to tc 0 means that the frame passes: so guard and shield ask for the length
+first, and the loss loads nothing past byte 14.
 """
 
 from __future__ import annotations
@@ -38,11 +39,7 @@ GROUP_BIT = 1  # in the first byte of a MAC address: multicast and broadcast
 def guard(mac: str, address: str, allowed: Iterable[str]) -> Ops:
     """Let pass only frames from this node's own addresses to planned ones of its subnet, and ARP for those."""
     own = int(ipaddress.IPv4Address(address))
-    program = Program()
-    program.load(0, LD_LENGTH)
-    program.jump_if(SHORTEST_IPV4, no="block", test=JGE)
-    program.load(TAGGED)
-    program.jump_if(0, no="block")
+    program = _untagged()
     _match_mac(program, 6, mac, no="block")
     program.load(ETHERTYPE, LD_H)
     program.jump_if(ARP, yes="arp")
@@ -61,8 +58,40 @@ def guard(mac: str, address: str, allowed: Iterable[str]) -> Ops:
     program.label("asked")
     program.load(ARP_TARGET)
     program.label("targets")
-    for target in sorted({int(ipaddress.IPv4Address(one)) for one in allowed}):
-        program.jump_if(target, yes="pass")
+    return _only(program, allowed)
+
+
+def shield(allowed: Iterable[str]) -> Ops:
+    """Let pass only what planned addresses of the subnet have sent; the host on the same bridge is no part of a run."""
+    program = _untagged()
+    program.load(ETHERTYPE, LD_H)
+    program.jump_if(ARP, yes="arp")
+    program.jump_if(IPV4, no="block")
+    program.load(IP_SOURCE)
+    program.go("senders")
+    program.label("arp")
+    program.load(0, LD_LENGTH)
+    program.jump_if(SHORTEST_ARP, no="block", test=JGE)
+    program.load(ARP_SENDER)
+    program.jump_if(0, yes="pass")
+    program.label("senders")
+    return _only(program, allowed)
+
+
+def _untagged() -> Program:
+    """The beginning of a program that wants whole frames without a VLAN tag."""
+    program = Program()
+    program.load(0, LD_LENGTH)
+    program.jump_if(SHORTEST_IPV4, no="block", test=JGE)
+    program.load(TAGGED)
+    program.jump_if(0, no="block")
+    return program
+
+
+def _only(program: Program, allowed: Iterable[str]) -> Ops:
+    """Its end: the loaded address is one of these, or the frame is taken."""
+    for address in sorted({int(ipaddress.IPv4Address(one)) for one in allowed}):
+        program.jump_if(address, yes="pass")
     program.label("block")
     program.leave(STOLEN)
     program.label("pass")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import threading
@@ -35,8 +36,9 @@ class FabricChannel:
 
     def ask(self, timeout_s: float, **command: Any) -> Answer:
         """The fabric's answer; its own errors are raised here."""
-        self._streams.write(json.dumps(command).encode() + b"\n")
         try:
+            with contextlib.suppress(OSError):  # it has ended, which the end of its output tells with a reason
+                self._streams.write(json.dumps(command).encode() + b"\n")
             line = self._answers.get(timeout=timeout_s)
         except queue.Empty:
             raise LateError(f"the fabric did not answer '{command['do']}' within {timeout_s:g} s") from None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rich.console import Console
@@ -17,15 +20,40 @@ STYLES = {"ok": "green", "missing": "bold red", "note": "yellow"}
 WIDEST = 100
 
 
+@contextlib.contextmanager
+def telling(*, silent: bool) -> Iterator[Callable[[str], None]]:
+    """One line on standard error that says what is being tried, and is gone in the end; only in a terminal."""
+    shown = not silent and sys.stderr.isatty()
+
+    def tell(what: str) -> None:
+        if shown:
+            print(f"\r\x1b[2Ktrying: {what}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield tell
+    finally:
+        if shown:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
 def print_report(report: Report) -> None:
     """All of it on standard output; colours only in a terminal, and no line wider than 100."""
     console = Console(highlight=False)
     if console.is_terminal:
-        console = Console(highlight=False, width=min(console.width, WIDEST))
-    else:
-        console = Console(highlight=False, width=WIDEST, color_system=None)
+        _print(Console(highlight=False, width=min(console.width, WIDEST)), report)
+        return
+    plain = Console(highlight=False, width=WIDEST, color_system=None)
+    with plain.capture() as captured:
+        _print(plain, report)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
+
+
+def _print(console: Console, report: Report) -> None:
     console.print(_table("what the lab needs", report.findings))
+    console.print()
     console.print(_table("runtimes, each started and taken down again", report.trials))
+    console.print()
     for name, words in _meaning(report.conclusion).items():
         console.print(Text.assemble((f"{name}: ", "bold"), words, overflow="fold"))
 
@@ -66,8 +94,8 @@ def _meaning(end: Conclusion) -> dict[str, str]:
     others = [f"{one.name} ({one.why})" for one in end.backends if not one.usable]
     return {
         "runtimes": ", ".join(works) or "none",
-        "impairments": ", ".join(usable) or "none",
-        **({"not used": ", ".join(others)} if others else {}),
+        "impairment backends": ", ".join(usable) or "none",
+        **({"other backends": ", ".join(others)} if others else {}),
         "verdicts": "possible" if end.analysis else "not possible: see the rows Python and Java",
         "next" if end.exit_code == 0 else "not ready": end.advice,
     }

@@ -30,9 +30,10 @@ MAY_USE: dict[str, set[str]] = {
     "analysis": {"model", "protocols", "errors"},
     "runtimes": {"capture", "impairments", "node", "model", "protocols", "errors"},
     "orchestrate": BELOW_ORCHESTRATE,
-    "report": BELOW_ORCHESTRATE | {"orchestrate"},
+    "doctor": BELOW_ORCHESTRATE | {"orchestrate"},
+    "report": BELOW_ORCHESTRATE | {"orchestrate", "doctor"},
     "grading": BELOW_ORCHESTRATE | {"orchestrate"},
-    "cli": BELOW_ORCHESTRATE | {"orchestrate", "report", "grading"},
+    "cli": BELOW_ORCHESTRATE | {"orchestrate", "doctor", "report", "grading"},
     "__main__": {"cli"},
     "__init__": set(),
 }
@@ -141,6 +142,8 @@ def test_an_image_holds_all_that_its_modules_use(image: str) -> None:
         ("lab.runtimes.compose", "from lab.orchestrate.run import run", "runtimes may not know orchestrate"),
         ("lab.orchestrate.run", "from lab.report import table", "orchestrate may not know report"),
         ("lab.report.table", "import importlib\nimportlib.import_module('lab.cli.main')", "may not know cli"),
+        ("lab.doctor.engine", "import docker", "docker belongs in runtimes"),
+        ("lab.doctor.trial", "from lab.report import doctor", "doctor may not know report"),
         ("lab.surprise.thing", "", "no place in the layers"),
     ],
 )

@@ -23,7 +23,7 @@ from link_frames import (
     tagged,
 )
 
-from lab.impairments.programs import guard
+from lab.impairments.programs import guard, shield
 from lab.model.scenario import MAX_NODES
 
 OWN, BROKER, PEER, GATEWAY = "10.80.0.11", "10.80.0.2", "10.80.0.12", "10.80.0.1"
@@ -171,3 +171,43 @@ def test_the_guard_is_the_rule(case: tuple[str, str, list[str], bytes]) -> None:
     mac, own, allowed, frame = case
     expected = PASS if is_planned(frame, mac, own, allowed) else BLOCK
     assert fate(guard(mac, own, allowed), frame) == expected
+
+
+SHIELD = shield(ALLOWED)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(ethernet(IPV4, ipv4(BROKER, OWN), source=OTHER_MAC), id="data of the broker"),
+        pytest.param(ethernet(IPV4, ipv4(PEER, "255.255.255.255"), target=BROADCAST), id="a neighbour's broadcast"),
+        pytest.param(ethernet(ARP, arp(BROKER, OWN), target=BROADCAST), id="ARP of the broker"),
+        pytest.param(ethernet(ARP, arp("0.0.0.0", OWN), target=BROADCAST), id="ARP probe"),
+    ],
+)
+def test_what_planned_nodes_sent_comes_through_the_shield(frame: bytes) -> None:
+    assert fate(SHIELD, frame) == PASS
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(ethernet(IPV4, ipv4(GATEWAY, OWN)), id="the host"),
+        pytest.param(ethernet(IPV4, ipv4(GATEWAY, "224.0.0.251"), target="01:00:5e:00:00:fb"), id="its multicast"),
+        pytest.param(ethernet(IPV4, ipv4(STRANGER, OWN)), id="a stranger"),
+        pytest.param(ethernet(ARP, arp(GATEWAY, OWN), target=BROADCAST), id="ARP of the host"),
+        pytest.param(ethernet(ARP, arp(BROKER, OWN))[:41], id="ARP cut short"),
+        pytest.param(ethernet(IPV4, ipv4(BROKER, OWN))[:33], id="IPv4 cut short"),
+        pytest.param(tagged(ethernet(IPV4, ipv4(BROKER, OWN))), id="a VLAN"),
+        pytest.param(ethernet(IPV6, b"\x60" + bytes(60)), id="IPv6"),
+        pytest.param(ethernet(0x88CC, bytes(60)), id="LLDP"),
+    ],
+)
+def test_nothing_else_comes_through_the_shield(frame: bytes) -> None:
+    assert fate(SHIELD, frame) == BLOCK
+
+
+@given(st.sampled_from([BROKER, GATEWAY, STRANGER, OWN]), st.sampled_from([IPV4, ARP]), st.binary(max_size=60))
+def test_the_shield_asks_for_the_sender_alone(sender: str, kind: int, more: bytes) -> None:
+    body = ipv4(sender, OWN, more) if kind == IPV4 else arp(sender, OWN) + more
+    assert fate(SHIELD, ethernet(kind, body, source=OTHER_MAC)) == (PASS if sender in ALLOWED else BLOCK)
