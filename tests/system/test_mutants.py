@@ -8,7 +8,7 @@ from conftest import Runner
 from lab.protocols.mutants import CHECKS, MUTANTS, Mutant
 
 pytestmark = [pytest.mark.netns, pytest.mark.spark]
-RUNTIME = "compose"
+RUNTIME = "netns"
 
 # Enough of everything that each defect can show: two rooms, two consumers in each, and loss where it takes loss.
 SCENARIO = """\

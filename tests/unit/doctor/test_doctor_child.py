@@ -1,0 +1,137 @@
+"""A probe in a process of its own: what it does there stays there, and whatever it does has an end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from lab.doctor.child import in_child
+from lab.doctor.findings import Answer, note, ok
+from lab.errors import HostError, LateError
+
+LIMIT_S, AT_ONCE_S = 0.2, 10.0
+
+
+def hang() -> NoReturn:
+    threading.Event().wait()
+    raise AssertionError("nobody sets it")
+
+
+def no_children() -> bool:
+    """Whether everything that was forked here has been waited for."""
+    try:
+        return os.waitpid(-1, os.WNOHANG) == (0, 0)  # a child of somebody else's in this test run
+    except ChildProcessError:
+        return True
+
+
+@pytest.mark.parametrize(
+    "answer", [ok("17.0.15 – ünïcode"), note("so", "do that"), Answer("missing", "x" * 5000, None)]
+)
+def test_an_answer_comes_back_as_it_was_given(answer: Answer) -> None:
+    assert in_child(lambda: answer, AT_ONCE_S) == answer
+    assert no_children()
+
+
+def test_what_a_probe_does_to_its_process_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_TEST", "before")
+    here = Path.cwd()
+
+    def look() -> Answer:
+        os.environ["LAB_TEST"] = "changed"
+        os.chdir("/")
+        print("this must not be seen")
+        return ok(os.environ["LAB_TEST"] + os.getcwd())
+
+    assert in_child(look, AT_ONCE_S).found == "changed/"
+    assert (os.environ["LAB_TEST"], Path.cwd()) == ("before", here)
+
+
+def test_nothing_that_a_probe_prints_is_seen(capfd: pytest.CaptureFixture[str]) -> None:
+    def look() -> Answer:
+        os.write(1, b"out")
+        os.write(2, b"err")
+        return ok(str(os.read(0, 10)))
+
+    assert in_child(look, AT_ONCE_S).found == "b''"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_one_that_hangs_is_ended_in_time() -> None:
+    began = time.monotonic()
+    with pytest.raises(LateError, match=r"no answer within 0\.2 s"):
+        in_child(hang, LIMIT_S)
+    assert time.monotonic() - began < AT_ONCE_S
+    assert no_children()
+
+
+def test_what_it_has_started_ends_with_it() -> None:
+    reading, writing = os.pipe()
+
+    def look() -> Answer:
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[writing])
+        return hang()
+
+    with pytest.raises(LateError):
+        in_child(look, 1.0)
+    os.close(writing)
+    try:
+        assert os.read(reading, 1) == b"", "somebody still has the other end"
+    finally:
+        os.close(reading)
+
+
+def test_one_that_cannot_be_asked_to_end_is_ended() -> None:
+    def look() -> Answer:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        return hang()
+
+    with pytest.raises(LateError):
+        in_child(look, LIMIT_S)
+    assert no_children()
+
+
+def crash() -> NoReturn:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    raise AssertionError("it survived")
+
+
+def leave() -> NoReturn:
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize("look", [crash, leave])
+def test_one_that_crashes_or_leaves_is_an_error(look: object) -> None:
+    with pytest.raises(HostError, match="ended without an answer"):
+        in_child(look, AT_ONCE_S)  # type: ignore[arg-type]
+    assert no_children()
+
+
+def test_an_interrupt_of_the_parent_ends_the_probe() -> None:
+    class Stop(BaseException): ...
+
+    def stop(*_: object) -> NoReturn:
+        raise Stop
+
+    before = signal.signal(signal.SIGTERM, stop)
+    parent = os.getpid()
+
+    def look() -> Answer:
+        os.kill(parent, signal.SIGTERM)
+        return hang()
+
+    try:
+        with pytest.raises(Stop):
+            in_child(look, AT_ONCE_S)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert no_children()
