@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import sys
@@ -18,13 +19,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lab.errors import HostError
+from lab.model.owner import scratch
 
 # A small heap that grows, one collector thread and the first compiler only: these jobs are short.
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData"
 SETTINGS = {
     "spark.app.name": "brokerlab",
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "true",
@@ -40,15 +41,22 @@ def start_session(master: str = "local[*]") -> SparkSession:
     """A new session. Whatever Java prints goes to a file that only an error quotes."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise HostError("Java was not found", expected="Java 17 or 21", hint="install a JRE, or set JAVA_HOME")
+    folder = scratch()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     settings = SETTINGS | {"spark.master": master} | (LOCAL_SETTINGS if master.startswith("local") else {})
+    settings |= {
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Djava.io.tmpdir={folder}",
+        "spark.local.dir": str(folder),
+    }
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    with tempfile.NamedTemporaryFile(prefix="brokerlab-spark-", suffix=".log") as log:
+    with os.fdopen(os.memfd_create("brokerlab-spark"), "w+b") as log:
         try:
-            with _environment():
+            with _environment(folder):
                 gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
                 context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkException, OSError) as error:
-            said = Path(log.name).read_text(errors="replace").strip().splitlines()[-3:]
+            log.seek(0)
+            said = log.read().decode(errors="replace").strip().splitlines()[-3:]
             raise HostError(
                 f"Spark did not start: {' / '.join(said) or error}",
                 expected="Java 17 or 21 with the module jdk.incubator.vector",
@@ -70,22 +78,26 @@ def warm_up(spark: SparkSession) -> None:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _environment(folder: Path) -> Iterator[None]:
     """What the Java process and its Python workers inherit; put back once Spark runs.
 
-    Workers must be this interpreter with this package, wherever the command was started.
+    Workers must be this interpreter with this package, wherever the command was started; and whatever they make for
+    the moment must lie in one folder, so that it can be found if this process is killed.
     """
     package = str(Path(__file__).resolve().parents[2])
     ours = {
         "PYTHONPATH": os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])]),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "TMPDIR": str(folder),
     }
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)
+    usual, tempfile.tempdir = tempfile.tempdir, str(folder)
     try:
         yield
     finally:
+        tempfile.tempdir = usual
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)

@@ -28,7 +28,7 @@ def in_child(look: Callable[[], Answer], timeout_s: float) -> Answer:
             child = os.fork()
             if child == 0:
                 _answer(look, writing)
-        os.close(writing)
+            os.close(writing)
         said, ended = _read_all(reading, timeout_s)
     finally:
         if child:

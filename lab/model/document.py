@@ -153,7 +153,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.events.AliasEvent) or event.anchor is not None:
+        if event.anchor is not None:
             sign = "*" if isinstance(event, yaml.events.AliasEvent) else "&"
             raise self._refused(
                 event,

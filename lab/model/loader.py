@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import types
 import typing
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,9 +116,9 @@ def _field(model: type[BaseModel], path: Path_) -> Any:
 
 def _fields_at(model: type[BaseModel], path: Path_) -> set[str]:
     """Names of the keys that a file may have at that path."""
-    field = _field(model, path)
-    inner = model if not path else _model_in(field.annotation) if field is not None else None
-    return set(inner.model_fields) if inner is not None else set()
+    inner = _model_in(_field(model, path).annotation) if path else model
+    assert inner is not None, "only a model has unknown keys"
+    return set(inner.model_fields)
 
 
 def _example(model: type[BaseModel], path: Path_) -> str | None:
@@ -146,7 +145,7 @@ def _flow(value: Any) -> str:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+    if isinstance(annotation, type):
         return annotation if issubclass(annotation, BaseModel) else None
     for argument in typing.get_args(annotation):
         found = _model_in(argument)

@@ -31,7 +31,7 @@ def _option(scenario: Scenario, document: Document, option: Option) -> Any:
         return option.default
     value = scenario.options[option.name]
     path = ("options", option.name)
-    if isinstance(value, str) and value in option.choices:
+    if value in option.choices:
         return value
     if option.kind == "choice":
         what = f"{shown(value)} cannot be the value of '{option.name}'"
@@ -57,11 +57,7 @@ def _option(scenario: Scenario, document: Document, option: Option) -> Any:
 
 def _range(option: Option) -> str:
     """`from 0.001s to 3600s, or never`; whichever bounds there are."""
-    unit = "s" if option.kind == "duration" else ""
-    kind = "" if option.kind == "duration" else "a whole number "
-    bounds = [
-        f"{word} {bound:g}{unit}"
-        for word, bound in (("from", option.minimum), ("to", option.maximum))
-        if bound is not None
-    ]
-    return ", or ".join([kind + " ".join(bounds), *option.choices])
+    kind, unit = ("a duration", "s") if option.kind == "duration" else ("a whole number", "")
+    bounds = (("from", option.minimum), ("to", option.maximum))
+    words = [kind, *(f"{word} {bound:g}{unit}" for word, bound in bounds if bound is not None)]
+    return ", or ".join([" ".join(words), *option.choices])

@@ -51,8 +51,7 @@ def _as_subnets(value: Any) -> Any:
     if value == "auto" or isinstance(value, Subnets):
         return value
     expected = "auto, or a mapping such as {producers: 172.20.0.0/24, consumers: 172.30.0.0/24}"
-    hint = nearest(value, ["auto"]) if isinstance(value, str) else None
-    raise refuse(f"{shown(value)} cannot be the value of 'subnets'", expected, hint or "")
+    raise refuse(f"{shown(value)} cannot be the value of 'subnets'", expected, nearest(value, ["auto"]) or "")
 
 
 class Nodes(Strict):

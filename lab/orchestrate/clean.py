@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.errors import HostError
+from lab.model.owner import forget_dead_scratches, is_alive
 from lab.orchestrate.progress import Progress
 from lab.runtimes import netns_leftovers
-from lab.runtimes.base import is_alive
 from lab.runtimes.choose import engine
 from lab.runtimes.compose import remove, rescue, runs_of_ours
 
@@ -26,15 +26,20 @@ class Cleaned:
 
 def clear_away(progress: Progress, *, engine_known_missing: bool) -> None:
     """What `lab run` does before it starts: no run that was killed is in the way of the next."""
-    ended = netns_leftovers.end_dead_runs() if engine_known_missing else None
-    done = clean() if ended is None else Cleaned({}, (), ended)
+    done = _without_engine() if engine_known_missing else clean()
     for run_id in sorted({*done.removed, *done.ended}):
         progress.note(f"removed what run {run_id} had left when it was killed")
+
+
+def _without_engine() -> Cleaned:
+    forget_dead_scratches()
+    return Cleaned({}, (), netns_leftovers.end_dead_runs())
 
 
 def clean(connect: Callable[[], Any] = engine) -> Cleaned:
     """Take away the leftovers of every run whose owner is gone; where no engine is, there are no containers."""
     ended = netns_leftovers.end_dead_runs()
+    forget_dead_scratches()
     alive = {one.run_id for one in netns_leftovers.processes() if is_alive(one.owner)}
     removed: dict[str, int] = {}
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,27 +59,3 @@ class Runtime(Protocol):
     def state(self, node: Node) -> ExitState: ...
     def fetch_captures(self, target: Path) -> None: ...
     def down(self) -> None: ...
-
-
-def owner_mark() -> str:
-    """Who owns a run: this boot, this process. A mark whose process is gone belongs to a dead run."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return f"{boot}:{os.getpid()}:{_start_time(os.getpid())}"
-
-
-def is_alive(mark: str) -> bool:
-    """Whether the process that wrote the mark still runs (process numbers are used again, start times are not)."""
-    boot, _, rest = mark.partition(":")
-    pid, _, started = rest.partition(":")
-    if boot != Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip():
-        return False
-    return pid.isdigit() and _start_time(int(pid)) == started
-
-
-def _start_time(pid: int) -> str | None:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in ("Z", "X") else fields[19]

@@ -22,8 +22,9 @@ from docker.errors import APIError, DockerException, NotFound
 from requests.exceptions import RequestException
 
 from lab.errors import HostError, LateError
+from lab.model.owner import owner_mark
 from lab.model.plan import Node, Plan
-from lab.runtimes.base import FOLDER_LABEL, PART_LABEL, RUN_LABEL, ExitState, HostLink, Say, Streams, owner_mark
+from lab.runtimes.base import FOLDER_LABEL, PART_LABEL, RUN_LABEL, ExitState, HostLink, Say, Streams
 from lab.runtimes.base import OWNER_LABEL as OWNER
 from lab.runtimes.compose_file import bridge_name, container_name, project, render
 from lab.runtimes.docker_streams import DockerStreams

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import lab
 from lab.errors import HostError, LateError
+from lab.model.owner import owner_mark
 from lab.model.plan import Link, Node, Plan
-from lab.runtimes.base import ExitState, HostLink, Say, Streams, owner_mark
+from lab.runtimes.base import ExitState, HostLink, Say, Streams
 from lab.runtimes.netns_channel import BrokenChannelError, Message, close_all, receive, send
 from lab.runtimes.netns_leftovers import command, processes
 from lab.runtimes.netns_streams import PipeStreams

@@ -6,13 +6,11 @@ when it is let go; it holds the run's namespaces until then.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from lab.runtimes.base import is_alive
+from lab.model.owner import end_process, is_alive
 
 MODULE = "lab.runtimes.netns_host"
 _HEAD = ["-P", "-m", MODULE]
@@ -50,23 +48,14 @@ def _look(pid: int) -> Process | None:
     return Process(pid, name, arguments[4], arguments[5])
 
 
+def _is(one: Process, pid: int) -> bool:
+    return _look(pid) == one
+
+
 def end_dead_runs() -> dict[str, int]:
     """Kill what is left of runs whose orchestrator is gone; how many processes of which run."""
     ended: dict[str, int] = {}
     for one in processes():
-        if not is_alive(one.owner) and _kill(one):
+        if not is_alive(one.owner) and end_process(one.pid, partial(_is, one)):
             ended[one.run_id] = ended.get(one.run_id, 0) + 1
     return ended
-
-
-def _kill(one: Process) -> bool:
-    """By a handle of the very process that was found: its number may be another's by now."""
-    with contextlib.suppress(OSError):
-        handle = os.pidfd_open(one.pid)
-        try:
-            if _look(one.pid) == one:
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-                return True
-        finally:
-            os.close(handle)
-    return False

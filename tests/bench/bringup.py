@@ -16,13 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lab.model.loader import parse
+from lab.model.owner import owner_mark
 from lab.model.plan import Plan
 from lab.model.planner import Identity, make_plan
 from lab.model.runfolder import new_run_id
 from lab.model.scenario import Scenario
 from lab.orchestrate.programs import Programs
 from lab.runtimes import subnets
-from lab.runtimes.base import Runtime, owner_mark
+from lab.runtimes.base import Runtime
 from lab.runtimes.choose import engine
 from lab.runtimes.compose import ComposeRuntime, compose_command
 from lab.runtimes.compose_file import project, render

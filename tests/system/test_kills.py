@@ -125,6 +125,8 @@ def kill(folder: Path, client: Any, one: Killed, delay_s: float) -> None:
         one.faults.append(f"ended with {one.code}: {''.join(watched.lines[-5:])}")
     one.left = what_is_left(client, watched, namespaces)
     one.faults += unreadable(watched)
+    if one.number != signal.SIGKILL and list(watched.folder.glob("runs/killed/*/*.part")):
+        one.faults.append("half a file was left")
 
 
 def what_is_left(client: Any, watched: Watched, namespaces: set[str]) -> list[str]:
@@ -155,8 +157,6 @@ def unreadable(watched: Watched) -> list[str]:
                 faults.append(f"{capture.name}: {error.stderr.strip()}")
     for manifest in watched.folder.glob("runs/killed/*/manifest.json"):
         json.loads(manifest.read_text("utf-8"))
-    if list(watched.folder.glob("runs/killed/*/*.part")):
-        faults.append("half a file was left")
     return faults
 
 

@@ -159,13 +159,26 @@ def test_a_key_in_the_wrong_place(changes: dict[str, str], hint: str | None) -> 
     assert error.hint == hint
 
 
+@pytest.mark.parametrize(
+    ("changes", "hint"),
+    [
+        ({"expect": "{isolation: yes}"}, "true"),
+        ({"expect": "{isolation: Off}"}, "false"),
+        ({"expect": "{isolation: maybe}"}, None),
+        ({"nodes": "yes"}, None),
+    ],
+)
+def test_yes_and_no_are_words(changes: dict[str, str], hint: str | None) -> None:
+    assert refused(**changes).hint == hint
+
+
 def test_many_faults_are_told_quickly_as_one() -> None:
     error = refused(impairments="[" + "{on: x, loss: 5}, " * 2000 + "]")
     assert error.what == "5 is not a percentage"
     assert error.where == f"{FILE}:4:23"
 
 
-@pytest.mark.parametrize("text", ["5", "'a'", "[]", "true", "- a\n- b\n"])
+@pytest.mark.parametrize("text", ["5", "'a'", "''", "[]", "true", "- a\n- b\n"])
 def test_a_document_that_is_no_mapping(text: str) -> None:
     with pytest.raises(InputError, match="this is not a scenario"):
         load_text(text, FILE)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from modelkit import checked, refused
 
-from lab.model.options import resolve_options
 from lab.model.rules import smallest_text
 from lab.model.topology import directions, impaired_links, node_roles
-from lab.protocols.catalog import ROOMS
-from lab.protocols.mutants import MUTANTS
+from lab.protocols.catalog import PROTOCOLS, ROOMS
+from lab.protocols.mutants import MUTANTS, Mutant
 
 
 def test_names_of_nodes_in_starting_order() -> None:
@@ -57,59 +58,14 @@ def test_both_directions() -> None:
     assert (directions("up"), directions("down"), directions("both")) == (("up",), ("down",), ("up", "down"))
 
 
-# Options.
-
-
-def options(text: str) -> dict[str, object]:
-    scenario, document = checked(options=text)
-    return resolve_options(scenario, document, ROOMS)
-
-
-def test_options_have_defaults() -> None:
-    assert options("{}") == {"arq": "none", "reply_timeout_s": 1.0, "window": 64}
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "value"),
-    [
-        ("{reply_timeout: 1ms}", "reply_timeout_s", 0.001),
-        ("{reply_timeout: 60m}", "reply_timeout_s", 3600.0),
-        ("{reply_timeout: never}", "reply_timeout_s", "never"),
-        ("{arq: sliding-window, window: 1}", "window", 1),
-        ("{arq: sliding-window, window: 127}", "window", 127),
-        ("{arq: sliding-window}", "arq", "sliding-window"),
-    ],
-)
-def test_options_up_to_their_bounds(text: str, name: str, value: object) -> None:
-    assert options(text)[name] == value
-
-
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("{reply_timeout: 0.9ms}", "'0.9ms' is out of range for 'reply_timeout'"),
-        ("{reply_timeout: [1]}", "a list is not a duration"),
-        ("{window: 0}", "0 is out of range for 'window'"),
-        ("{window: true}", "true is not a whole number"),
-        ("{window: never}", "'never' is not a whole number"),
-        ("{window: {}}", "a mapping is not a whole number"),
-        ("{arq: true}", "true cannot be the value of 'arq'"),
-        ("{arq: [none]}", "a list cannot be the value of 'arq'"),
-        ("{ARQ: none}", "rooms has no option 'ARQ'"),
-    ],
-)
-def test_options_beyond_their_bounds(text: str, what: str) -> None:
-    assert refused(options=text).what == what
-
-
-@pytest.mark.parametrize(
-    ("wrong", "hint"), [("{ARQ: none}", "arq"), ("{arq: Sliding-Window}", "sliding-window"), ("{colour: red}", None)]
-)
-def test_a_misspelt_option_gets_the_nearest_one(wrong: str, hint: str | None) -> None:
-    assert refused(options=wrong).hint == hint
-
-
 # Sizes and amounts.
+
+
+def test_a_protocol_with_few_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROTOCOLS, "rooms", replace(ROOMS, max_topics=5))
+    checked(workload="{topics: 5}")
+    error = refused(workload="{topics: 6}")
+    assert (error.what, error.expected) == ("6 topics are too many for rooms", "at most 5")
 
 
 @pytest.mark.parametrize(("nodes", "messages"), [(1, 1), (9, 9), (10, 10), (100, 10_000)])
@@ -227,6 +183,11 @@ def test_a_long_list_of_what_there_is_is_cut() -> None:
     )
 
 
+def test_a_misspelt_link() -> None:
+    for on, hint in (("brokr@consumers", "broker@consumers"), ("broker@x", "broker@producers or broker@consumers")):
+        assert refused(impairments=f"[{{on: {on}, loss: 5%}}]").hint == hint
+
+
 def test_a_node_past_the_last_one() -> None:
     one = {"nodes": "{producers: 1, consumers: 1}"}
     assert refused(**one, mutants="{consumer2: mute}").hint == "consumer1, or more consumers under nodes:"
@@ -267,6 +228,14 @@ def test_every_mutant_fits_nodes_of_its_role_only(name: str) -> None:
             assert error.hint == f"give '{name}' to a {MUTANTS[name].role}"
 
 
+def test_a_mutant_of_another_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MUTANTS, "foreign", Mutant("foreign", "broker", "delivery", "", protocols=("other",)))
+    error = refused(mutants="{broker: foreign}")
+    assert error.what == "a broker has no mutant 'foreign'"
+    assert error.expected is not None
+    assert "foreign" not in error.expected
+
+
 def test_a_mutant_that_makes_no_difference() -> None:
     assert "makes no difference" in refused(mutants="{broker: never-retransmits}").what
 
@@ -292,6 +261,11 @@ def test_consumers_that_get_nothing_cannot_be_judged(expect: str) -> None:
     checked(nodes=nodes, subscriptions="{consumer1: []}", expect=expect)
     error = refused(nodes=nodes, subscriptions="{consumer1: [], consumer2: []}", expect=expect)
     assert error.what.startswith("no consumer subscribes to anything")
+
+
+def test_consumers_that_are_all_named_and_get_something() -> None:
+    nodes = "{producers: 1, consumers: 2}"
+    checked(nodes=nodes, subscriptions="{consumer1: [1], consumer2: [1]}", expect="{order: fifo}")
 
 
 def test_consumers_that_get_nothing_may_still_be_watched() -> None:

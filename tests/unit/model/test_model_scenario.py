@@ -9,6 +9,7 @@ from modelkit import checked, refused
 from pydantic_core import PydanticCustomError
 
 from lab.model.fields import Comparison, Count, as_delivery, as_latency_bound, as_name, as_network, as_title, as_topic
+from lab.model.scenario import Scenario, Subnets
 
 
 def complaint(read: Any, value: Any) -> tuple[str, str]:
@@ -98,6 +99,12 @@ def test_subnets() -> None:
     assert len(complaint(as_network, "1" * 5000)[0]) < 100
 
 
+def test_subnets_can_be_given_by_a_program() -> None:
+    subnets = Subnets(producers="172.20.0.0/24", consumers="172.30.0.0/24")
+    nodes = {"producers": 1, "consumers": 1}
+    assert Scenario(name="test", protocol="rooms", nodes=nodes, subnets=subnets).subnets == subnets  # type: ignore[arg-type]
+
+
 def test_topics_are_names() -> None:
     assert [as_topic(value) for value in (1, "1", "kitchen")] == ["1", "1", "kitchen"]
     assert [complaint(as_topic, value)[0] for value in (True, 1.5, [])] == [
@@ -143,7 +150,9 @@ def test_values_of_the_wrong_kind(changes: dict[str, str], what: str) -> None:
     assert refused(**changes).what == what
 
 
-@pytest.mark.parametrize(("seed", "fits"), [("0", True), ("4294967295", True), ("-1", False), ("1.0", False)])
+@pytest.mark.parametrize(
+    ("seed", "fits"), [("0", True), ("4294967295", True), ("-1", False), ("1.0", False), ("true", False)]
+)
 def test_seeds(seed: str, fits: bool) -> None:
     if fits:
         assert checked(seed=seed)[0].seed == int(seed)

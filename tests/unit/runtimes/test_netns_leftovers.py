@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.runtimes.base import owner_mark
+from lab.model.owner import owner_mark
 from lab.runtimes.netns_leftovers import MODULE, command, end_dead_runs, processes
 
 Start = Callable[[list[str]], subprocess.Popen[str]]
@@ -17,7 +17,7 @@ Start = Callable[[list[str]], subprocess.Popen[str]]
 
 def dead_mark() -> str:
     """Of a process that was, and is no more."""
-    code = "from lab.runtimes.base import owner_mark; print(owner_mark())"
+    code = "from lab.model.owner import owner_mark; print(owner_mark())"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
