@@ -40,8 +40,8 @@ images:  ## make the container images now instead of at the first run
 	@.ci/setup
 	@$(BIN)/python -m lab.runtimes.images
 
-bench:  ## measure the lab itself
-	@.ci/setup
+bench:  ## measure the lab itself, against peers where there are some
+	@.ci/setup --bench
 	@$(BIN)/python -m tests.bench
 
 clean:  ## remove what runs left on this machine, and caches; runs/ and .venv stay

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -33,6 +34,12 @@ def analyse(run: Path, spark: SparkSession) -> Results:
         facts, counts = _find(spark, opened, scratch)
         results = _results(facts, counts)
         _replace(scratch, opened.path / "tables")
+    except Exception:
+        raise
+    except BaseException:  # interrupted: Spark would go on writing into a folder that is being removed
+        with contextlib.suppress(Exception):
+            spark.stop()
+        raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     part = opened.folder.results.with_name("results.json.part")

@@ -182,17 +182,16 @@ def bystander(client: docker.DockerClient) -> Iterator[tuple[Any, Any]]:
 
 
 def table(kills: list[Killed]) -> str:
-    lines = [f"{'runtime':9}{'stage':11}" + "".join(f"{one.name:>12}" for one in SIGNALS)]
-    for runtime in RUNTIMES:
-        for stage in KILLED_IN:
-            cells = [
-                f"{len(one.left)} left" + ("" if not one.faults else " !")
-                for one in kills
-                if (one.runtime, one.stage) == (runtime, stage)
-            ]
-            if cells:
-                lines.append(f"{runtime:9}{stage:11}" + "".join(f"{cell:>12}" for cell in cells))
+    found = {(one.runtime, one.stage, one.number): one for one in kills}
+    lines = [f"{'runtime':9}{'stage':11}" + "".join(f"{number.name:>12}" for number in SIGNALS)]
+    for runtime, stage in dict.fromkeys((one.runtime, one.stage) for one in kills):
+        cells = [found.get((runtime, stage, number)) for number in SIGNALS]
+        lines.append(f"{runtime:9}{stage:11}" + "".join(f"{_cell(cell):>12}" for cell in cells))
     return "\n".join(lines)
+
+
+def _cell(one: Killed | None) -> str:
+    return "-" if one is None else f"{len(one.left)} left" + (" !" if one.faults else "")
 
 
 def kill_all(kills: list[Killed], folder: Path, client: Any) -> None:

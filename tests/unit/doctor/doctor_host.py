@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fakes import FakeRuntime
+from fakes import Command, FakeRuntime, FakeStreams
 
 from lab.doctor.findings import Answer, Finding
 from lab.doctor.host import Host, Ran, User
 from lab.errors import HostError
 from lab.impairments import programs
 from lab.impairments.bpf import Ops
-from lab.runtimes.base import Runtime
 from lab.runtimes.choose import Ways
 
 UNKNOWN_QDISC = Ran(2, "", "Error: Specified qdisc kind is unknown.\n")
@@ -54,6 +54,31 @@ class Images:
         return {}
 
 
+class Runtime(FakeRuntime):
+    """Its fabric reads back the loss it was asked for, or `loss`, or nothing at all."""
+
+    def __init__(self, loss: float | None = 5.0) -> None:
+        super().__init__()
+        self.loss = loss
+        self.asked: list[Command] = []
+        self.fabric_streams: FakeStreams | None = None
+
+    def start_fabric(self) -> FakeStreams:
+        self.fabric_streams = super().start_fabric()
+        return self.fabric_streams
+
+    def _fabric(self, command: Command) -> list[str] | None:
+        self.asked.append(command)
+        usual = super()._fabric(command)
+        if command["do"] != "impair" or usual is None or not json.loads(usual[0])["ok"]:
+            return usual
+        applied = {
+            one["link"]: [{"matches": self.loss == one["loss_pct"], "observed": {"loss_pct": self.loss}}]
+            for one in command["impairments"]
+        }
+        return [json.dumps({"ok": True, "links": applied})]
+
+
 def answering(commands: Mapping[str, Ran], said: list[str] | None = None) -> Callable[[Sequence[str]], Ran]:
     table = {**GOOD, **commands}
 
@@ -77,7 +102,7 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 def way(runtime: Runtime | None = None, why: str = "a test") -> Callable[[str], tuple[Runtime, str]]:
-    return lambda run_id: (runtime or FakeRuntime(), why)
+    return lambda run_id: (runtime or Runtime(), why)
 
 
 def kernel_has(ops: Ops | None) -> Callable[[str, str, int], Ops | None]:

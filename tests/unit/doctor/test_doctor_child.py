@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
-import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -77,14 +78,15 @@ def test_what_it_has_started_ends_with_it() -> None:
     reading, writing = os.pipe()
 
     def look() -> Answer:
-        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[writing])
+        subprocess.Popen(["tail", "-f", "/dev/null"], pass_fds=[writing])  # it would never end by itself
         return hang()
 
     with pytest.raises(LateError):
         in_child(look, 1.0)
     os.close(writing)
     try:
-        assert os.read(reading, 1) == b"", "somebody still has the other end"
+        assert select.select([reading], [], [], AT_ONCE_S)[0], "somebody still has the other end"
+        assert os.read(reading, 1) == b""
     finally:
         os.close(reading)
 
@@ -101,7 +103,7 @@ def test_one_that_cannot_be_asked_to_end_is_ended() -> None:
 
 
 def crash() -> NoReturn:
-    os.kill(os.getpid(), signal.SIGSEGV)
+    os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("it survived")
 
 
@@ -116,22 +118,45 @@ def test_one_that_crashes_or_leaves_is_an_error(look: object) -> None:
     assert no_children()
 
 
-def test_an_interrupt_of_the_parent_ends_the_probe() -> None:
-    class Stop(BaseException): ...
+class Stop(BaseException): ...
+
+
+@pytest.fixture
+def _stoppable() -> Iterator[None]:
+    """SIGTERM raises, as in the lab's own command."""
 
     def stop(*_: object) -> NoReturn:
         raise Stop
 
     before = signal.signal(signal.SIGTERM, stop)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("_stoppable")
+def test_an_interrupt_of_the_parent_ends_the_probe() -> None:
     parent = os.getpid()
 
     def look() -> Answer:
         os.kill(parent, signal.SIGTERM)
         return hang()
 
-    try:
-        with pytest.raises(Stop):
-            in_child(look, AT_ONCE_S)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(Stop):
+        in_child(look, AT_ONCE_S)
+    assert no_children()
+
+
+@pytest.mark.usefixtures("_stoppable")
+def test_an_interrupt_while_the_probe_is_being_started_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    fork = os.fork
+
+    def interrupted_fork() -> int:
+        child = fork()
+        if child:
+            signal.raise_signal(signal.SIGTERM)
+        return child
+
+    monkeypatch.setattr("os.fork", interrupted_fork)
+    with pytest.raises(Stop):
+        in_child(hang, AT_ONCE_S)
     assert no_children()

@@ -49,6 +49,7 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_a_place_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("")
+    (tmp_path / "runs").chmod(0o755)
     answer = probes.disk(machine(runs=tmp_path / "runs" / "inside"))
     assert (answer.state, answer.found) == ("missing", f"{tmp_path / 'runs'} cannot be written to by you")
 

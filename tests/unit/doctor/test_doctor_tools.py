@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from doctor_host import GOOD, MODULES, TOOLS, machine
+from doctor_host import MODULES, TOOLS, machine
 
 import lab
 from lab.doctor import tools
@@ -70,7 +70,8 @@ def test_no_java_at_all() -> None:
 
 def test_java_home_comes_before_path() -> None:
     home = {"JAVA_HOME": "/opt/jdk"}
-    assert tools.java(machine({"/opt/jdk/bin/java --list-modules": GOOD[LIST]}, environ=home)).state == "ok"
+    other = {"/opt/jdk/bin/java --list-modules": Ran(0, MODULES.replace("17.0.15", "21.0.3"), "")}
+    assert tools.java(machine(other, environ=home)) == ok("21.0.3 with jdk.incubator.vector")
     lost = machine(environ=home, which=TOOLS.get)
     assert tools.java(lost) == missing(
         "JAVA_HOME is /opt/jdk and has no bin/java", "unset JAVA_HOME, or set it to a Java 17 or 21"
