@@ -50,7 +50,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("bridge-nf", machine.bridge_nf),
     Probe("engine", engine.engine),
     Probe("compose tool", engine.compose, timeout_s=60.0),
-    Probe("registry", engine.registry, needs=("engine",)),
+    Probe("registry", engine.registry, needs=("engine",), timeout_s=20.0),
     Probe("images", engine.images, needs=("engine", "compose tool"), timeout_s=60.0),
     Probe("disk", machine.disk),
     Probe("memory", machine.memory),

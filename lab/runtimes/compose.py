@@ -34,6 +34,7 @@ from lab.runtimes.subnets import host_routes
 HOLDER_TIMEOUT_S = 30
 COMPOSE_TIMEOUT_S = 300
 FLUSH_TIMEOUT_S = 10
+REMOVE_TRIES, REMOVE_PAUSE_S = 10, 0.3
 WORKERS = 8
 
 
@@ -70,6 +71,11 @@ def compose_command() -> list[str]:
             if done.returncode == 0:
                 return command
     raise HostError("neither docker compose nor docker-compose is there", hint="apt-get install docker-compose")
+
+
+def dying_with_us() -> list[str]:
+    """What lets a command end with this process, also if that is killed: half a network must not go on growing."""
+    return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
 
 
 class ComposeRuntime:
@@ -205,7 +211,7 @@ class ComposeRuntime:
             return self._client.containers.get(container_name(self._run_id, service))
 
     def _run_compose(self, file: Path, *arguments: str) -> None:
-        command = [*self._compose, "-p", project(self._run_id), "-f", str(file), *arguments]
+        command = [*dying_with_us(), *self._compose, "-p", project(self._run_id), "-f", str(file), *arguments]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=COMPOSE_TIMEOUT_S, check=False)
         except subprocess.TimeoutExpired:
@@ -244,23 +250,45 @@ def rescue(client: docker.DockerClient, run_id: str) -> None:
 
 
 def remove(client: docker.DockerClient, run_id: str) -> int:
-    """Take away every container, network and volume of that run, and nothing else; how many there were."""
+    """Take away every container, network and volume of that run, and nothing else; how many there were.
+
+    Of a run that was just killed the engine may still be making something: it is looked at until nothing is left.
+    """
+    seen: set[str] = set()
+    with engine_errors("removing containers"):
+        for tries_left in reversed(range(REMOVE_TRIES)):
+            try:
+                found = _remove_found(client, run_id, seen)
+            except APIError:
+                if not tries_left:
+                    raise
+                found = True
+            if not found:
+                break
+            if tries_left < REMOVE_TRIES - 1:
+                time.sleep(REMOVE_PAUSE_S)
+    return len(seen)
+
+
+def _remove_found(client: docker.DockerClient, run_id: str, seen: set[str]) -> bool:
+    """One look; whether there was anything."""
     wanted = {"label": f"{RUN_LABEL}={run_id}"}
     api = client.api
-    with engine_errors("removing containers"):
-        containers = api.containers(all=True, filters=wanted)
-        programs = [one for one in containers if one["Labels"].get(PART_LABEL) == "program"]
-        others = [one for one in containers if one["Labels"].get(PART_LABEL) != "program"]
-        for batch in (programs, others):  # programs first: they live in the holders' networks
-            with ThreadPoolExecutor(WORKERS) as pool:
-                list(pool.map(lambda one: _forget(api.remove_container, one["Id"], v=True, force=True), batch))
-        networks = api.networks(filters=wanted)
-        for network in networks:
-            _forget(api.remove_network, network["Id"])
-        volumes = (api.volumes(filters=wanted) or {}).get("Volumes") or []
-        for volume in volumes:
-            _forget(api.remove_volume, volume["Name"])
-    return len(containers) + len(networks) + len(volumes)
+    containers = api.containers(all=True, filters=wanted)
+    networks = api.networks(filters=wanted)
+    volumes = (api.volumes(filters=wanted) or {}).get("Volumes") or []
+    now = {one["Id"] for one in (*containers, *networks)} | {one["Name"] for one in volumes}
+    seen |= now
+    programs = [one for one in containers if one["Labels"].get(PART_LABEL) == "program"]
+    others = [one for one in containers if one["Labels"].get(PART_LABEL) != "program"]
+    for batch in (programs, others):  # programs first: they live in the holders' networks
+        with ThreadPoolExecutor(WORKERS) as pool:
+            list(pool.map(lambda one: _forget(api.remove_container, one["Id"], v=True, force=True), batch))
+    for network in networks:
+        _forget(api.remove_network, network["Id"])
+    for volume in volumes:
+        _forget(api.remove_volume, volume["Name"])
+    return bool(now)
 
 
 def _forget(remover: Any, name: str, **options: Any) -> None:

@@ -26,12 +26,31 @@ def hang() -> NoReturn:
     raise AssertionError("nobody sets it")
 
 
-def no_children() -> bool:
-    """Whether everything that was forked here has been waited for."""
+@pytest.fixture(autouse=True)
+def forked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Every process that was forked here; in the end each must have been ended and waited for."""
+    children: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        child = fork()
+        if child:
+            children.append(child)
+        return child
+
+    monkeypatch.setattr("os.fork", noted)
+    yield children
+    assert children
+    assert [child for child in children if not is_gone(child)] == []
+
+
+def is_gone(child: int) -> bool:
     try:
-        return os.waitpid(-1, os.WNOHANG) == (0, 0)  # a child of somebody else's in this test run
-    except ChildProcessError:
+        os.kill(child, signal.SIGKILL)
+    except ProcessLookupError:
         return True
+    os.waitpid(child, 0)
+    return False
 
 
 @pytest.mark.parametrize(
@@ -39,7 +58,6 @@ def no_children() -> bool:
 )
 def test_an_answer_comes_back_as_it_was_given(answer: Answer) -> None:
     assert in_child(lambda: answer, AT_ONCE_S) == answer
-    assert no_children()
 
 
 def test_what_a_probe_does_to_its_process_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +89,6 @@ def test_one_that_hangs_is_ended_in_time() -> None:
     with pytest.raises(LateError, match=r"no answer within 0\.2 s"):
         in_child(hang, LIMIT_S)
     assert time.monotonic() - began < AT_ONCE_S
-    assert no_children()
 
 
 def test_what_it_has_started_ends_with_it() -> None:
@@ -99,7 +116,6 @@ def test_one_that_cannot_be_asked_to_end_is_ended() -> None:
 
     with pytest.raises(LateError):
         in_child(look, LIMIT_S)
-    assert no_children()
 
 
 def crash() -> NoReturn:
@@ -115,7 +131,6 @@ def leave() -> NoReturn:
 def test_one_that_crashes_or_leaves_is_an_error(look: object) -> None:
     with pytest.raises(HostError, match="ended without an answer"):
         in_child(look, AT_ONCE_S)  # type: ignore[arg-type]
-    assert no_children()
 
 
 class Stop(BaseException): ...
@@ -143,7 +158,6 @@ def test_an_interrupt_of_the_parent_ends_the_probe() -> None:
 
     with pytest.raises(Stop):
         in_child(look, AT_ONCE_S)
-    assert no_children()
 
 
 @pytest.mark.usefixtures("_stoppable")
@@ -159,4 +173,3 @@ def test_an_interrupt_while_the_probe_is_being_started_ends_it_too(monkeypatch: 
     monkeypatch.setattr("os.fork", interrupted_fork)
     with pytest.raises(Stop):
         in_child(hang, AT_ONCE_S)
-    assert no_children()

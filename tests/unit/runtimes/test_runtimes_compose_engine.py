@@ -106,6 +106,11 @@ class FakeEngine:
         return {"State": self.state}
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compose, "REMOVE_PAUSE_S", 0.0)
+
+
 @pytest.fixture
 def engine() -> Any:
     fake = FakeEngine()
@@ -154,6 +159,21 @@ def test_any_other_refusal_is_told(engine: Any) -> None:
     engine.refuses["network-a1b2c3"] = refusal(403)
     with pytest.raises(HostError, match="the engine failed while removing containers: the engine says 403"):
         compose.remove(engine, MINE)
+
+
+def test_what_the_engine_was_still_making_goes_too(engine: Any) -> None:
+    engine.refuses["network-a1b2c3"] = refusal(403)  # has active endpoints, says the engine
+
+    def network_gone(name: str) -> None:
+        engine.refuses.clear()
+        engine.add("container", "late-a1b2c3", {"brokerlab.run": MINE, "brokerlab.part": "net"})
+        FakeEngine.remove_volume(engine, name)
+
+    engine.refuses["volume-a1b2c3"] = refusal(409)
+    engine.remove_volume = network_gone
+    engine.things["network"].pop("network-a1b2c3")
+    assert compose.remove(engine, MINE) == 5
+    assert {one for one in left(engine) if one.endswith("a1b2c3")} == set()
 
 
 def test_runs_are_found_by_anything_they_left(engine: Any) -> None:
