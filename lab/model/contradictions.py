@@ -8,12 +8,13 @@ from typing import Any
 from lab.model.document import Document
 from lab.model.scenario import MAX_MESSAGES, Scenario
 from lab.model.units import LONGEST_S, counted
+from lab.protocols.catalog import PROTOCOLS
 
 
 def check(scenario: Scenario, document: Document, options: Mapping[str, Any]) -> None:
     """Raise the first contradiction, with its place in the file."""
     _check_amount(scenario, document)
-    _check_settle(scenario, document)
+    _check_settle(scenario, document, options)
     _check_defects(scenario, document, options)
     _check_expectations(scenario, document)
 
@@ -35,13 +36,21 @@ def _check_amount(scenario: Scenario, document: Document) -> None:
         )
 
 
-def _check_settle(scenario: Scenario, document: Document) -> None:
+def _check_settle(scenario: Scenario, document: Document, options: Mapping[str, Any]) -> None:
     quiet, at_most = scenario.settle.quiet, scenario.settle.at_most
     if quiet > at_most:
         raise document.error(
             ("settle", "quiet"),
             f"quiet ({quiet:g} s) is longer than at_most ({at_most:g} s), so it could never be reached",
             f"quiet of at most {at_most:g} s",
+        )
+    silence = PROTOCOLS[scenario.protocol].silence_s.get(str(options.get("arq")), 0.0)
+    if quiet <= silence:
+        raise document.error(
+            ("settle", "quiet"),
+            f"quiet ({quiet:g} s) is no longer than a sender may wait before it sends again ({silence:g} s), "
+            "so the run could end in between",
+            f"quiet of more than {silence:g} s",
         )
 
 

@@ -6,7 +6,7 @@ For the scenario loader and the documentation. Must not know how a protocol work
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -37,6 +37,7 @@ class Protocol:
     max_topics: int
     topics: Callable[[int], tuple[str, ...]]
     reading: Callable[[random.Random], str]
+    silence_s: Mapping[str, float]  # by arq: how long a sender with something unacknowledged may be silent
 
 
 def _room_names(count: int) -> tuple[str, ...]:
@@ -85,6 +86,7 @@ ROOMS = Protocol(
     max_topics=15534,
     topics=_room_names,
     reading=_temperature,
+    silence_s={"none": 0.0, "sliding-window": 0.8},
 )
 
 PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (ROOMS,)}

@@ -27,7 +27,7 @@ expect:
   order: fifo
   latency: {{p50: "< 300ms"}}
   isolation: true
-settle: {{quiet: 700ms, at_most: 20s}}
+settle: {{quiet: 1s, at_most: 20s}}
 """
 LOSS = "[{on: consumers, direction: down, loss: 20%}]"
 NODES = {"broker": "broker", "producer": "producer1", "consumer": "consumer1"}

@@ -6,7 +6,7 @@ Must not know what messages mean. `PlainLink` is `arq: none`: acknowledge, never
 - Numbers count per (sender, receiver) over all types but ACK, from 0, modulo 256. The receiver takes
   `window` numbers from the one it expects, acknowledges each, and hands up in order. All other numbers
   are behind: acknowledged again, not handed up.
-- The first repeat comes after 200 ms, then the wait doubles up to 1.6 s. After 12 tries (15.8 s) the peer
+- The first repeat comes after 200 ms, then the wait doubles up to 0.8 s. After 21 tries (15.8 s) the peer
   is given up: everything under way to it is forgotten, and the next message to it has the number 0.
 - A program that starts again at the same address counts from 0 again. It is recognised by a number 0 that
   contradicts what is remembered: other content, or so late that it can be no repeat; a gap that outlived
@@ -25,8 +25,8 @@ from typing import Protocol
 from lab.protocols.rooms.wire import Message, Type, ack, encode
 
 FIRST_WAIT_S = 0.2
-LONGEST_WAIT_S = 1.6
-TRIES = 12
+LONGEST_WAIT_S = 0.8
+TRIES = 21
 _WAITS = tuple(min(FIRST_WAIT_S * 2**n, LONGEST_WAIT_S) for n in range(TRIES))
 GIVE_UP_S = sum(_WAITS)
 STALE_S = sum(_WAITS[:-1]) + 1.0  # the last repeat has gone out, and had a second to arrive

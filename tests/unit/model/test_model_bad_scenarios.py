@@ -34,6 +34,7 @@ BEYOND_A_SCHEMA = {
     "mutant-no-difference",
     "option-duration-range",
     "quiet-default-over-at-most",
+    "quiet-impatient",
     "quiet-over-at-most",
     "rate-too-high",
     "size-large",

@@ -4,6 +4,7 @@ import re
 import pytest
 
 from lab.protocols.catalog import PROTOCOLS
+from lab.protocols.rooms.arq import LONGEST_WAIT_S
 from lab.protocols.rooms.core import BROKER_PORT, FIRST_ROOMS, MAX_ROOM, Settings
 from lab.protocols.rooms.wire import MAX_TEXT
 
@@ -24,3 +25,7 @@ def test_readings_are_seeded() -> None:
     first = [reading(random.Random(7)) for _ in range(2)]
     assert first[0] == first[1]
     assert re.fullmatch(r"The Temp is [1-9][0-9] degree ", first[0])
+
+
+def test_the_longest_silence_is_the_links_own() -> None:
+    assert PROTOCOLS["rooms"].silence_s == {"none": 0.0, "sliding-window": LONGEST_WAIT_S}
