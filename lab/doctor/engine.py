@@ -28,7 +28,7 @@ def _engine_advice(host: Host, what: str) -> str:
     if "denied" in what.lower():
         return f"{host.as_root(f'usermod -aG docker {host.user.name}')}, then log in again"
     if host.which("dockerd") is None:
-        return host.install("docker.io")
+        return "install Docker Engine with your system's package manager"
     return host.as_root("systemctl start docker")
 
 

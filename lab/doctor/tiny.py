@@ -9,7 +9,6 @@ from lab.errors import HostError
 from lab.model.loader import load_text
 from lab.model.plan import Plan
 from lab.model.planner import Identity, make_plan
-from lab.runtimes.base import HostLink
 
 SCENARIO = """
 name: doctor
@@ -23,20 +22,6 @@ impairments:
 def tiny_plan(run_id: str, cidrs: dict[str, str]) -> Plan:
     scenario, document = load_text(SCENARIO, "the doctor's scenario")
     return make_plan(scenario, document, Identity(run_id, 7, secrets.token_bytes(16)), cidrs)
-
-
-def fabric_links(plan: Plan, host: dict[str, HostLink]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": link.name,
-            "index": host[link.name].index,
-            "mac": host[link.name].mac,
-            "address": link.address,
-            "bridge": host[link.name].bridge,
-            "allowed": plan.neighbours(link.subnet),
-        }
-        for link in plan.links
-    ]
 
 
 def require_match(applied: dict[str, list[dict[str, Any]]], wanted: int) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 
 from lab.doctor.findings import Answer, missing, ok, one_line
 from lab.doctor.limit import time_limit
-from lab.doctor.tiny import fabric_links, require_match, tiny_plan
+from lab.doctor.tiny import require_match, tiny_plan
 from lab.errors import LabError
 from lab.model.runfolder import RunFolder, new_run_id
-from lab.orchestrate.channel import FabricChannel
+from lab.orchestrate.channel import FabricChannel, links_of
 from lab.runtimes import subnets
 from lab.runtimes.base import Runtime
 from lab.runtimes.locks import one_at_a_time
@@ -85,7 +85,7 @@ class Trial:
         self._fabric = FabricChannel(runtime.start_fabric())
         self._ask("hello")
         self.step = "opening guard and taps"
-        self._ask("open", run=run_id, links=fabric_links(plan, host))
+        self._ask("open", run=run_id, links=links_of(plan, host))
         self.step = "setting 5 % loss"
         wanted = [one.model_dump() for one in plan.impairments]
         require_match(self._ask("impair", impairments=wanted)["links"], len(wanted))

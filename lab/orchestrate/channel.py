@@ -9,9 +9,25 @@ import threading
 from typing import Any
 
 from lab.errors import HostError, LateError
-from lab.runtimes.base import Streams
+from lab.model.plan import Plan
+from lab.runtimes.base import HostLink, Streams
 
 Answer = dict[str, Any]
+
+
+def links_of(plan: Plan, host: dict[str, HostLink]) -> list[Answer]:
+    """A plan's links as the fabric is told of them."""
+    return [
+        {
+            "name": link.name,
+            "index": host[link.name].index,
+            "mac": host[link.name].mac,
+            "address": link.address,
+            "bridge": host[link.name].bridge,
+            "allowed": plan.neighbours(link.subnet),
+        }
+        for link in plan.links
+    ]
 
 
 class FabricChannel:

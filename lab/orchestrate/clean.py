@@ -11,7 +11,7 @@ from lab.model.owner import forget_dead_scratches, is_alive
 from lab.orchestrate.progress import Progress
 from lab.runtimes import netns_leftovers
 from lab.runtimes.choose import engine
-from lab.runtimes.compose import remove, rescue, runs_of_ours
+from lab.runtimes.owned import remove, rescue, runs_of_ours
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from lab.capture.merge import merge
 from lab.errors import LabError
 from lab.model.plan import Message, Node, Plan
 from lab.model.runfolder import RunFolder
-from lab.orchestrate.channel import FabricChannel
+from lab.orchestrate.channel import FabricChannel, links_of
 from lab.orchestrate.programs import Programs
 from lab.orchestrate.progress import Progress, stage
 from lab.orchestrate.record import Record
@@ -82,18 +82,7 @@ class Run:
     def _open_fabric(self, host: dict[str, HostLink]) -> None:
         self._fabric = FabricChannel(self.runtime.start_fabric())
         self.record.versions(self._ask("hello")["versions"])
-        links = [
-            {
-                "name": link.name,
-                "index": host[link.name].index,
-                "mac": host[link.name].mac,
-                "address": link.address,
-                "bridge": host[link.name].bridge,
-                "allowed": self.plan.neighbours(link.subnet),
-            }
-            for link in self.plan.links
-        ]
-        opened = self._ask("open", run=self.plan.run_id, links=links)
+        opened = self._ask("open", run=self.plan.run_id, links=links_of(self.plan, host))
         self.record.links(self.plan, host, opened["links"])
         self.record.clock("start", opened["clock"])
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import docker
 import pytest
 from pyspark.sql import SparkSession
 
 from lab.orchestrate.progress import Silent
 from lab.orchestrate.session import Judged, Request, run_scenario
+from lab.runtimes.images import ensure_images
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ROOT / "scenarios"
@@ -71,3 +74,24 @@ def run_here(spark: SparkSession, tmp_path: Path) -> Runner:
         return run_scenario(request, Silent(), spark=SharedSpark(spark))
 
     return run
+
+
+@pytest.fixture
+def client() -> Iterator[docker.DockerClient]:
+    connected = docker.from_env()
+    yield connected
+    connected.close()
+
+
+@pytest.fixture
+def bystander(client: docker.DockerClient) -> Iterator[tuple[Any, Any]]:
+    """A container and a network that look much like ours and are not."""
+    name = f"brokerlab-bystander-{secrets.token_hex(3)}"
+    image = ensure_images(client, lambda _: None).node
+    network = client.networks.create(name, internal=True, labels={"brokerlab.note": "not a run"})
+    container = client.containers.run(
+        image, ["python3", "-c", "import time; time.sleep(3000)"], name=name, network=name, detach=True
+    )
+    yield container, network
+    container.remove(force=True)
+    network.remove()

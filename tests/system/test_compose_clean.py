@@ -4,44 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
 from conftest import ROOT, SCENARIOS, Command
 
 from lab.runtimes.base import RUN_LABEL
-from lab.runtimes.images import ensure_images
 
 pytestmark = pytest.mark.docker
 PATIENCE_S = 120
-
-
-@pytest.fixture
-def client() -> Iterator[docker.DockerClient]:
-    connected = docker.from_env()
-    yield connected
-    connected.close()
-
-
-@pytest.fixture
-def bystander(client: docker.DockerClient) -> Iterator[tuple[str, str]]:
-    """A container and a network that look much like ours and are not."""
-    name = f"brokerlab-bystander-{secrets.token_hex(3)}"
-    image = ensure_images(client, lambda _: None).node
-    network = client.networks.create(name, internal=True, labels={"brokerlab.note": "not a run"})
-    container = client.containers.run(
-        image, ["python3", "-c", "import time; time.sleep(300)"], name=name, network=name, detach=True
-    )
-    yield container.id, network.id
-    container.remove(force=True)
-    network.remove()
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -97,7 +74,7 @@ def qdiscs() -> list[str]:
 
 
 def test_kill_9_then_clean(
-    client: docker.DockerClient, bystander: tuple[str, str], lab: Command, tmp_path: Path
+    client: docker.DockerClient, bystander: tuple[Any, Any], lab: Command, tmp_path: Path
 ) -> None:
     process = start(tmp_path, "run", str(SCENARIOS / "quickstart.yaml"), "--runtime", "compose")
     run = wait_for_publications(process, tmp_path)
@@ -112,8 +89,10 @@ def test_kill_9_then_clean(
     assert done.returncode == 0, done.stderr
     assert run in json.loads(done.stdout)["removed"]
     assert left_of(client, run) == NOTHING
-    assert client.containers.get(bystander[0]).status == "running"
-    assert client.networks.get(bystander[1]).id == bystander[1]
+    container, network = bystander
+    container.reload()
+    network.reload()
+    assert (container.status, len(network.attrs["Containers"])) == ("running", 1)
     assert lab("clean").stdout.splitlines()[-1] == "nothing was left behind"
     # What had been captured until then is in the run folder.
     captures = list(tmp_path.glob(f"runs/*/{run}/pcap/*.pcap"))

@@ -8,13 +8,11 @@ from __future__ import annotations
 import json
 import os
 import random
-import secrets
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,6 @@ from conftest import ROOT
 from sources import tshark
 
 from lab.orchestrate.progress import STAGES
-from lab.runtimes.images import ensure_images
 
 pytestmark = [pytest.mark.docker, pytest.mark.netns]
 PATIENCE_S = 90.0
@@ -158,27 +155,6 @@ def unreadable(watched: Watched) -> list[str]:
     for manifest in watched.folder.glob("runs/killed/*/manifest.json"):
         json.loads(manifest.read_text("utf-8"))
     return faults
-
-
-@pytest.fixture
-def client() -> Iterator[docker.DockerClient]:
-    connected = docker.from_env()
-    yield connected
-    connected.close()
-
-
-@pytest.fixture
-def bystander(client: docker.DockerClient) -> Iterator[tuple[Any, Any]]:
-    """A container and a network that are none of the lab's."""
-    name = f"brokerlab-bystander-{secrets.token_hex(3)}"
-    image = ensure_images(client, lambda _: None).node
-    network = client.networks.create(name, internal=True)
-    container = client.containers.run(
-        image, ["python3", "-c", "import time; time.sleep(3000)"], name=name, network=name, detach=True
-    )
-    yield container, network
-    container.remove(force=True)
-    network.remove()
 
 
 def table(kills: list[Killed]) -> str:

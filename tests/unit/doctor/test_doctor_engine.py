@@ -36,7 +36,11 @@ def test_an_engine_that_answers() -> None:
         ),
         ("Permission denied", {}, "sudo usermod -aG docker ann, then log in again"),
         ("No such file or directory", {}, "sudo systemctl start docker"),
-        ("No such file or directory", {"which": lambda tool: None}, "sudo apt-get install -y docker.io"),
+        (
+            "No such file or directory",
+            {"which": lambda tool: None},
+            "install Docker Engine with your system's package manager",
+        ),
     ],
 )
 def test_no_engine(reason: str, changes: dict[str, object], do: str) -> None:

@@ -15,7 +15,7 @@ from requests.exceptions import ConnectionError as NoConnection
 from run_plans import plan
 
 from lab.errors import HostError
-from lab.runtimes import compose
+from lab.runtimes import compose, owned
 from lab.runtimes.base import ExitState
 
 MINE, OTHERS = "20260131-235959-a1b2c3", "20260131-235959-ffffff"
@@ -108,7 +108,7 @@ class FakeEngine:
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compose, "REMOVE_PAUSE_S", 0.0)
+    monkeypatch.setattr(owned, "REMOVE_PAUSE_S", 0.0)
 
 
 @pytest.fixture
@@ -128,21 +128,21 @@ def left(engine: FakeEngine) -> set[str]:
 
 def test_a_run_is_removed_and_nothing_else(engine: Any) -> None:
     before = left(engine)
-    assert compose.remove(engine, MINE) == 5
+    assert owned.remove(engine, MINE) == 5
     assert before - left(engine) == {f"{part}-a1b2c3" for part in ("net", "fabric", "program", "network", "volume")}
 
 
 def test_programs_go_before_the_networks_they_live_in(engine: Any) -> None:
-    compose.remove(engine, MINE)
+    owned.remove(engine, MINE)
     order = [name.partition("-")[0] for name in engine.gone]
     assert order[0] == "program"
     assert order[3:] == ["network", "volume"]
 
 
 def test_a_second_removal_finds_nothing(engine: Any) -> None:
-    compose.remove(engine, MINE)
+    owned.remove(engine, MINE)
     engine.gone.clear()
-    assert compose.remove(engine, MINE) == 0
+    assert owned.remove(engine, MINE) == 0
     assert engine.gone == []
 
 
@@ -151,14 +151,14 @@ def test_a_second_removal_finds_nothing(engine: Any) -> None:
 def test_what_somebody_else_is_removing_does_not_stop_the_rest(engine: Any, code: int, part: str) -> None:
     name = f"{part}-a1b2c3"
     engine.refuses[name] = refusal(code)
-    compose.remove(engine, MINE)
+    owned.remove(engine, MINE)
     assert {one for one in left(engine) if one.endswith("a1b2c3")} == {name}
 
 
 def test_any_other_refusal_is_told(engine: Any) -> None:
     engine.refuses["network-a1b2c3"] = refusal(403)
     with pytest.raises(HostError, match="the engine failed while removing containers: the engine says 403"):
-        compose.remove(engine, MINE)
+        owned.remove(engine, MINE)
 
 
 def test_what_the_engine_was_still_making_goes_too(engine: Any) -> None:
@@ -172,7 +172,7 @@ def test_what_the_engine_was_still_making_goes_too(engine: Any) -> None:
     engine.refuses["volume-a1b2c3"] = refusal(409)
     engine.remove_volume = network_gone
     engine.things["network"].pop("network-a1b2c3")
-    assert compose.remove(engine, MINE) == 5
+    assert owned.remove(engine, MINE) == 5
     assert {one for one in left(engine) if one.endswith("a1b2c3")} == set()
 
 
@@ -180,20 +180,20 @@ def test_runs_are_found_by_anything_they_left(engine: Any) -> None:
     del engine.things["container"]["net-ffffff"]
     for part in ("fabric", "program"):
         del engine.things["container"][f"{part}-ffffff"]
-    assert compose.runs_of_ours(engine) == {MINE: "boot:1:2", OTHERS: "boot:3:4"}
-    compose.remove(engine, OTHERS)
-    assert compose.runs_of_ours(engine) == {MINE: "boot:1:2"}
+    assert owned.runs_of_ours(engine) == {MINE: "boot:1:2", OTHERS: "boot:3:4"}
+    owned.remove(engine, OTHERS)
+    assert owned.runs_of_ours(engine) == {MINE: "boot:1:2"}
 
 
 def test_a_run_without_an_owner_is_nobodys(engine: Any) -> None:
     engine.add("container", "old", {"brokerlab.run": "r"})
-    assert compose.runs_of_ours(engine)["r"] == ""
+    assert owned.runs_of_ours(engine)["r"] == ""
 
 
 @pytest.mark.parametrize("error", [DockerException("gone"), NoConnection("gone"), OSError("gone")])
 def test_an_engine_that_is_gone_is_the_hosts_fault(engine: Any, error: Exception) -> None:
     engine.dead = error
-    for call in (compose.runs_of_ours, lambda client: compose.remove(client, MINE)):
+    for call in (owned.runs_of_ours, lambda client: owned.remove(client, MINE)):
         with pytest.raises(HostError, match=r"the engine failed while .*: gone"):
             call(engine)
 
@@ -201,13 +201,13 @@ def test_an_engine_that_is_gone_is_the_hosts_fault(engine: Any, error: Exception
 def test_captures_are_copied_by_their_bare_names(engine: Any, tmp_path: Path) -> None:
     (tmp_path / "pcap").mkdir()
     engine.files = {"captures/a@x.pcap": b"a" * 900, "captures/../../b@x.pcap": b"b"}
-    compose.fetch_folder(engine, "fabric", tmp_path / "pcap")
+    owned.fetch_folder(engine, "fabric", tmp_path / "pcap")
     found = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*.pcap")}
     assert found == {"pcap/a@x.pcap": b"a" * 900, "pcap/b@x.pcap": b"b"}
 
 
 def test_a_fabric_without_captures_is_no_error(engine: Any, tmp_path: Path) -> None:
-    compose.fetch_folder(engine, "fabric", tmp_path)
+    owned.fetch_folder(engine, "fabric", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,0 +1,125 @@
+"""What the engine has of the lab's runs, told by label: found, copied out, removed. Makes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tarfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException, NotFound
+from requests.exceptions import RequestException
+
+from lab.errors import HostError
+from lab.runtimes.base import FOLDER_LABEL, PART_LABEL, RUN_LABEL
+from lab.runtimes.base import OWNER_LABEL as OWNER
+
+FLUSH_TIMEOUT_S = 10
+REMOVE_TRIES, REMOVE_PAUSE_S = 10, 0.3
+WORKERS = 8
+
+
+@contextlib.contextmanager
+def engine_errors(doing: str) -> Iterator[None]:
+    """What the engine or its client raises, as one clear error."""
+    try:
+        yield
+    except (DockerException, RequestException, OSError) as error:
+        reason = getattr(error, "explanation", None) or error
+        raise HostError(f"the engine failed while {doing}: {reason}") from error
+
+
+def fetch_folder(client: docker.DockerClient, container: str, target: Path) -> None:
+    """The captures of a fabric container, running or ended, into a folder."""
+    with engine_errors("copying captures"):
+        try:
+            stream, _ = client.api.get_archive(container, "/captures")
+        except NotFound:
+            return
+        archive = io.BytesIO(b"".join(stream))
+    with tarfile.open(fileobj=archive) as tar:
+        for member in tar.getmembers():
+            source = tar.extractfile(member) if member.isfile() else None
+            if source is not None:
+                (target / Path(member.name).name).write_bytes(source.read())
+
+
+def rescue(client: docker.DockerClient, run_id: str) -> None:
+    """The captures of a run that was killed, into its folder, if that is still there."""
+    wanted = {"label": [f"{RUN_LABEL}={run_id}", f"{PART_LABEL}=fabric"]}
+    with engine_errors("looking for captures"):
+        for one in client.api.containers(all=True, filters=wanted):
+            target = Path(one["Labels"].get(FOLDER_LABEL, "")) / "pcap"
+            if target.is_absolute() and target.is_dir():
+                with contextlib.suppress(RequestException):  # it ends by itself; if not, what it has flushed is taken
+                    client.api.wait(one["Id"], timeout=FLUSH_TIMEOUT_S)
+                with contextlib.suppress(HostError, OSError):
+                    fetch_folder(client, one["Id"], target)
+
+
+def remove(client: docker.DockerClient, run_id: str) -> int:
+    """Take away every container, network and volume of that run, and nothing else; how many there were.
+
+    Of a run that was just killed the engine may still be making something: it is looked at until nothing is left.
+    """
+    seen: set[str] = set()
+    with engine_errors("removing containers"):
+        for tries_left in reversed(range(REMOVE_TRIES)):
+            try:
+                found = _remove_found(client, run_id, seen)
+            except APIError:
+                if not tries_left:
+                    raise
+                found = True
+            if not found:
+                break
+            if tries_left < REMOVE_TRIES - 1:
+                time.sleep(REMOVE_PAUSE_S)
+    return len(seen)
+
+
+def _remove_found(client: docker.DockerClient, run_id: str, seen: set[str]) -> bool:
+    """One look; whether there was anything."""
+    wanted = {"label": f"{RUN_LABEL}={run_id}"}
+    api = client.api
+    containers = api.containers(all=True, filters=wanted)
+    networks = api.networks(filters=wanted)
+    volumes = (api.volumes(filters=wanted) or {}).get("Volumes") or []
+    now = {one["Id"] for one in (*containers, *networks)} | {one["Name"] for one in volumes}
+    seen |= now
+    programs = [one for one in containers if one["Labels"].get(PART_LABEL) == "program"]
+    others = [one for one in containers if one["Labels"].get(PART_LABEL) != "program"]
+    for batch in (programs, others):  # programs first: they live in the holders' networks
+        with ThreadPoolExecutor(WORKERS) as pool:
+            list(pool.map(lambda one: _forget(api.remove_container, one["Id"], v=True, force=True), batch))
+    for network in networks:
+        _forget(api.remove_network, network["Id"])
+    for volume in volumes:
+        _forget(api.remove_volume, volume["Name"])
+    return bool(now)
+
+
+def _forget(remover: Any, name: str, **options: Any) -> None:
+    try:
+        remover(name, **options)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != 409:  # somebody is removing it already
+            raise
+
+
+def runs_of_ours(client: docker.DockerClient) -> dict[str, str]:
+    """Run ids of which the engine still has something, and their owners' marks."""
+    found: dict[str, str] = {}
+    with engine_errors("listing what runs left"):
+        for one in client.api.containers(all=True, filters={"label": RUN_LABEL}):
+            found[one["Labels"][RUN_LABEL]] = one["Labels"].get(OWNER, "")
+        for network in client.api.networks(filters={"label": RUN_LABEL}):
+            found.setdefault(network["Labels"][RUN_LABEL], network["Labels"].get(OWNER, ""))
+    return found
