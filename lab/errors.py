@@ -7,6 +7,11 @@ because only a verdict may end it with 1 or 2.
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    """A name from outside, with what a terminal would act on or could not print written as an escape."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
 class LabError(Exception):
     """Something that stops the lab, told so that a second-year student can act on it."""
 

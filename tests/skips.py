@@ -1,7 +1,7 @@
 """A pytest plugin that lets no test be skipped in silence.
 
-A test marked `docker` or `netns` is skipped where the machine cannot do it; that is the listed set. Any other skip,
-and any skip of a docker test where an engine answers, fails the run. The summary counts and names them all.
+A test marked `docker`, `netns` or `tshark` is skipped where the machine cannot do it; that is the listed set. Any other
+skip, and any skip of a docker test where an engine answers, fails the run. The summary counts and names them all.
 """
 
 from __future__ import annotations
@@ -33,8 +33,16 @@ def _namespaces_missing() -> str | None:
     return None if shutil.which("ip") and shutil.which("tc") else "iproute2 is not there"
 
 
+def _tshark_missing() -> str | None:
+    return None if shutil.which("tshark") else "tshark is not there (make test installs it as root)"
+
+
 # The listed set: the only reasons for which a test may be skipped, each by what the machine lacks.
-NEEDS: dict[str, Callable[[], str | None]] = {"docker": _engine_missing, "netns": _namespaces_missing}
+NEEDS: dict[str, Callable[[], str | None]] = {
+    "docker": _engine_missing,
+    "netns": _namespaces_missing,
+    "tshark": _tshark_missing,
+}
 
 
 class Skips:

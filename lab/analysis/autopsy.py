@@ -67,6 +67,11 @@ def _lost_out(scene: Scene, row: Delivery) -> Told:
     return f"{sent} and lost {where}, {_frame(row.forwarded_lost_frame, capture)}{again}", [scene.forwarded(row)]
 
 
+def _altered(scene: Scene, row: Delivery) -> Told:
+    capture = scene.link(row.consumer)
+    return f"it arrived with another text, {_frame(row.arrived_frame, capture)}", [scene.arrived(row)]
+
+
 def _not_shown(scene: Scene, row: Delivery) -> Told:
     capture = scene.link(row.consumer)
     return f"it arrived, {_frame(row.arrived_frame, capture)}, and was never shown", [scene.arrived(row)]
@@ -81,6 +86,7 @@ _CAUSES: dict[str, Callable[[Scene, Delivery], Told]] = {
     "lost-before-broker": _lost_in,
     "not-forwarded": _not_forwarded,
     "lost-after-broker": _lost_out,
+    "altered": _altered,
     "not-shown": _not_shown,
     "shown-never-arrived": _shown_only,
 }

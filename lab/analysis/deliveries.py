@@ -18,7 +18,7 @@ def subscriptions_of(spark: SparkSession, run: Run) -> DataFrame:
 
 def deliveries_of(events: DataFrame, messages: DataFrame, subscriptions: DataFrame, run: Run) -> DataFrame:
     """Everything the checks, metrics and autopsies are made from."""
-    expected = messages.join(F.broadcast(subscriptions), "topic").withColumn("expected", F.lit(True))
+    expected = messages.drop("text").join(F.broadcast(subscriptions), "topic").withColumn("expected", F.lit(True))
     joined = (
         expected.join(_way_out(events), ["marker", "consumer"], "full_outer")
         .join(_way_in(events), "marker", "left")
@@ -32,10 +32,10 @@ def deliveries_of(events: DataFrame, messages: DataFrame, subscriptions: DataFra
 
 
 def _stage(kind: str, name: str) -> list[Column]:
-    """First time, first frame and count of a kind of event. A capture's frames are in order of time."""
+    """First time, first frame and count of a kind of event; first in its capture or log, whatever the clock said."""
     one = F.col("kind") == kind
     return [
-        F.min(F.when(one, F.col("time_ns"))).alias(f"{name}_ns"),
+        F.min_by("time_ns", F.when(one, F.col("frame"))).alias(f"{name}_ns"),
         F.min(F.when(one, F.col("frame"))).alias(f"{name}_frame"),
         F.max(F.when(one, F.col("frame"))).alias(f"{name}_last_frame"),
         F.count(F.when(one, 1)).alias(f"{name}_times"),
@@ -64,6 +64,7 @@ def _way_out(events: DataFrame) -> DataFrame:
         *_lost("forwarded", "forwarded"),
         *_stage("arrived", "arrived"),
         F.count(F.when(fresh, 1)).alias("arrived_fresh"),
+        F.count(F.when((F.col("kind") == "arrived") & ~F.col("altered"), 1)).alias("intact_times"),
         *_stage("shown", "shown"),
         F.max("planned").alias("planned"),
         *(F.min(name).alias(f"event_{name}") for name in ("producer", "number", "topic")),
@@ -77,11 +78,11 @@ def _judged(rows: DataFrame, run: Run) -> DataFrame:
     repeats = run.plan.options.get("arq", "none") != "none"
     arrivals = F.col("arrived_fresh") if repeats else F.col("arrived_times")
     surplus = F.greatest(F.when(shows, F.col("shown_times")).otherwise(arrivals) - 1, F.lit(0))
-    delivered = due & (F.col("arrived_times") > 0) & (~shows | (F.col("shown_times") > 0))
-    seen_ns = F.when(shows, F.col("shown_ns")).otherwise(F.col("arrived_ns"))
+    delivered = due & (F.col("intact_times") > 0) & (~shows | (F.col("shown_times") > 0))
+    # The line of its log or the frame of its capture: a clock that was set changes neither.
     seen_at = F.when(shows, F.col("shown_frame")).otherwise(F.col("arrived_frame"))
-    seen = due & seen_ns.isNotNull()
-    stream = Window.partitionBy("consumer", "producer", "topic", "expected").orderBy(seen_ns, seen_at)
+    seen = due & seen_at.isNotNull()
+    stream = Window.partitionBy("consumer", "producer", "topic", "expected").orderBy(seen_at, "number")
     before = F.max(F.when(seen, F.col("number"))).over(stream.rowsBetween(Window.unboundedPreceding, -1))
     spans = {
         "latency_ns": ("sent_ns", "arrived_ns"),
@@ -103,6 +104,7 @@ def _cause() -> Column:
     """Why a delivery is missing: the furthest point that the message is known to have reached."""
     return (
         F.when((F.col("arrived_times") == 0) & (F.col("shown_times") > 0), "shown-never-arrived")
+        .when((F.col("arrived_times") > 0) & (F.col("intact_times") == 0), "altered")
         .when(F.col("arrived_times") > 0, "not-shown")
         .when(F.col("forwarded_times") > 0, "lost-after-broker")
         .when(F.col("received_times") > 0, "not-forwarded")

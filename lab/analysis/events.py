@@ -12,14 +12,17 @@ from pyspark.sql import functions as F
 from lab.analysis.inputs import Run
 from lab.analysis.logs import SCHEMA, Log, read_log
 from lab.analysis.packets import from_files
-from lab.analysis.wire import WIRES, Wire
+from lab.analysis.place import literal
+from lab.analysis.reading.source import size_of
+from lab.analysis.wire import TRANSPORTS, meaning
+from lab.protocols.wire.table import Table
 
-MESSAGES = "producer string, number int, topic string, marker string"
+MESSAGES = "producer string, number int, topic string, marker string, text string"
 
 
 def read_messages(spark: SparkSession, run: Run) -> DataFrame:
     """The planned messages."""
-    return spark.read.schema(MESSAGES).json(str(run.path / "messages.jsonl"))
+    return spark.read.schema(MESSAGES).json(literal(run.messages))
 
 
 def shown_lines(spark: SparkSession, run: Run) -> DataFrame:
@@ -29,15 +32,14 @@ def shown_lines(spark: SparkSession, run: Run) -> DataFrame:
         for node in run.plan.nodes
         if node.role == "consumer" and node.shows
     ]
-    return from_files(spark, logs, [run.folder.log(log.node) for log in logs], read_log, SCHEMA)
+    return from_files(spark, logs, [size_of(log.path) for log in logs], read_log, SCHEMA)
 
 
-def events_of(traffic: DataFrame, shown: DataFrame, messages: DataFrame, protocol: str) -> DataFrame:
+def events_of(traffic: DataFrame, shown: DataFrame, messages: DataFrame, table: Table | None) -> DataFrame:
     """One row for each marker of each packet, and for each marker of each line shown."""
-    wire = WIRES.get(protocol, Wire())
     seen = traffic.where(F.col("markers").isNotNull()).select(
         F.explode("markers").alias("marker"),
-        _kind(wire).alias("kind"),
+        _kind(table).alias("kind"),
         "node",
         F.when(F.col("role") == "consumer", F.col("node"))
         .when(F.col("peer_role") == "consumer", F.col("peer"))
@@ -48,6 +50,7 @@ def events_of(traffic: DataFrame, shown: DataFrame, messages: DataFrame, protoco
         "type",
         "seq",
         F.col("topic").alias("wire_topic"),
+        F.col("text").alias("wire_text"),
         "lost",
         "again",
     )
@@ -68,20 +71,29 @@ def events_of(traffic: DataFrame, shown: DataFrame, messages: DataFrame, protoco
         .join(planned, "marker", "left")
         .withColumn("planned", F.coalesce("planned", F.lit(False)))
         .withColumn("kind", F.when(stranger, "other").otherwise(F.col("kind")))
+        .withColumn("altered", F.coalesce(~F.contains("wire_text", "text"), F.lit(False)))
+        .drop("wire_text", "text")
     )
 
 
-def _kind(wire: Wire) -> Column:
-    here, there, direction = F.col("role"), F.col("peer_role"), F.col("direction")
-    message = (F.col("type") == wire.publication) if wire.types else F.lit(True)
-    publication = F.col("paired") & (F.col("proto") == wire.transport) & message
-    ack = (F.col("type") == wire.acknowledgement) if wire.acknowledgement else F.lit(False)
-    way = F.concat_ws(" ", here, direction, there)
+def _kind(table: Table | None) -> Column:
+    """Direction decides: the same message is a publication on one way, and only its echo on another."""
+    way = F.concat_ws(" ", "role", "direction", "peer_role")
+    inward, outward = _means(table, "published"), _means(table, "forwarded")
+    ack = F.col("type").isin(meaning(table, "acked"))
     return (
-        F.when(publication & (way == "producer up broker"), "published")
-        .when(publication & (way == "broker down producer"), "received")
-        .when(publication & (way == "broker up consumer"), "forwarded")
-        .when(publication & (way == "consumer down broker"), "arrived")
+        F.when(inward & (way == "producer up broker"), "published")
+        .when(inward & (way == "broker down producer"), "received")
+        .when(outward & (way == "broker up consumer"), "forwarded")
+        .when(outward & (way == "consumer down broker"), "arrived")
         .when(ack, "acked")
         .otherwise("other")
     )
+
+
+def _means(table: Table | None, word: str) -> Column:
+    """Without a table everything with a marker is taken for the message itself."""
+    if table is None:
+        return F.col("paired")
+    ours = F.col("paired") & (F.col("proto") == TRANSPORTS[table.transport])
+    return ours & F.col("type").isin(meaning(table, word))

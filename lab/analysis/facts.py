@@ -13,12 +13,13 @@ from pyspark.sql import functions as F
 
 from lab.analysis.inputs import Run
 from lab.analysis.links import Count, Links
+from lab.analysis.reading.rows import HOLES
 from lab.analysis.trust import Doubts
-from lab.analysis.wire import WIRES, Wire
 
 EXAMPLES = 20
 SLOWEST = 5
 AUTOPSIES = 1000
+GROUP_ADDRESS = r"^(22[4-9]|2[3-5][0-9])\.|\.255$|^ff"  # multicast and broadcast
 SPANS = ("latency_ns", "network_up_ns", "broker_ns", "network_down_ns")
 T = TypeVar("T")
 
@@ -123,15 +124,18 @@ def count_traffic(traffic: DataFrame, run: Run) -> list[Count]:
     """How many packets of each sort passed each tap: the only look at every packet."""
     began = F.coalesce(F.col("time_ns") >= F.lit(run.impaired_since_ns), F.lit(False)).alias("began")
     statement = F.when(F.col("frame") == 0, F.col("problem")).alias("statement")
+    own = ((F.col("direction") == "up") | F.col("own")).alias("own")
+    to_one = F.col("ip") & ~F.col("ip_dst").rlike(GROUP_ADDRESS)
     keys = ("capture", "direction", "peer", "paired", "lost", "foreign", "ip", "outside", "type")
     rows = (
-        traffic.groupBy(*keys, began, statement)
+        traffic.groupBy(*keys, began, statement, own, F.coalesce(to_one, F.lit(False)).alias("to_one"))
         .agg(
             F.count("*").alias("packets"),
             F.sum("payload_bytes").alias("payload_bytes"),
             F.sum("text_bytes").alias("text_bytes"),
+            F.sum("header_bytes").alias("header_bytes"),
             F.count("text_bytes").alias("messages"),
-            F.count("problem").alias("problems"),
+            F.count(F.when(F.col("problem").isin(*HOLES), 1)).alias("problems"),
         )
         .collect()
     )
@@ -200,7 +204,3 @@ def _attempts(traffic: DataFrame) -> tuple[int, tuple[Attempt, ...]]:
     values = [row.asDict() for row in listed]
     total = values[0]["all"]
     return total, tuple(Attempt(**{k: v for k, v in value.items() if k != "all"}) for value in values)
-
-
-def wire_of(run: Run) -> Wire:
-    return WIRES.get(run.plan.protocol, Wire())

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from lab.analysis.autopsy import autopsies
+from lab.analysis.carried import carriers
 from lab.analysis.checks import run_checks
 from lab.analysis.deliveries import deliveries_of, subscriptions_of
 from lab.analysis.events import events_of, read_messages, shown_lines
@@ -18,33 +19,34 @@ from lab.analysis.ledger import write_ledger
 from lab.analysis.links import Count, link_results
 from lab.analysis.metrics import metrics_of
 from lab.analysis.packets import read_packets, taps_of, traffic_of
+from lab.analysis.place import literal, remove, scratch_in
+from lab.analysis.session import COMPILED, INTERPRETED
 from lab.analysis.trust import find_doubts
+from lab.analysis.wire import table_of
 from lab.model.results import Results, canonical, overall
 
 SMALL_BYTES = 32_000_000
+TINY_BYTES = 4_000_000
 
 
 def analyse(run: Path, spark: SparkSession) -> Results:
     """Read a run folder; write tables/, ledger.jsonl and results.json into it, each whole or not at all."""
     opened = open_run(run)
-    scratch = opened.path / "tables.part"
-    shutil.rmtree(scratch, ignore_errors=True)
-    _size_shuffles(spark, opened)
-    try:
-        facts, counts = _find(spark, opened, scratch)
+    with scratch_in(opened.path) as scratch:
+        _suit(spark, opened)
+        try:
+            facts, counts = _find(spark, opened, scratch)
+        except Exception:
+            raise
+        except BaseException:  # interrupted: Spark would go on writing into a folder that is being removed
+            with contextlib.suppress(Exception):
+                spark.stop()
+            raise
         results = _results(facts, counts)
+        part = opened.folder.results.with_name("results.json.part")
+        part.write_text(canonical(results), encoding="utf-8")
         _replace(scratch, opened.path / "tables")
-    except Exception:
-        raise
-    except BaseException:  # interrupted: Spark would go on writing into a folder that is being removed
-        with contextlib.suppress(Exception):
-            spark.stop()
-        raise
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    part = opened.folder.results.with_name("results.json.part")
-    part.write_text(canonical(results), encoding="utf-8")
-    part.replace(opened.folder.results)
+        part.replace(opened.folder.results)
     return results
 
 
@@ -55,10 +57,9 @@ def _find(spark: SparkSession, run: Run, scratch: Path) -> tuple[Facts, list[Cou
         messages = read_messages(spark, run)
         counts = count_traffic(traffic, run)
         links = link_results(run, counts)
-        events = _kept(
-            events_of(traffic, shown_lines(spark, run), messages, run.plan.protocol),
-            scratch / "events.parquet",
-        )
+        table = table_of(run.plan)
+        carried = carriers(packets, traffic, table)
+        events = _kept(events_of(carried, shown_lines(spark, run), messages, table), scratch / "events.parquet")
         deliveries = _kept(
             deliveries_of(events, messages, subscriptions_of(spark, run), run), scratch / "deliveries.parquet"
         )
@@ -90,22 +91,24 @@ def _results(facts: Facts, counts: list[Count]) -> Results:
     )
 
 
-def _size_shuffles(spark: SparkSession, run: Run) -> None:
-    """One partition for a small run, where starting tasks would cost more than the work."""
+def _suit(spark: SparkSession, run: Run) -> None:
+    """Settings by size: for a small run, starting tasks and compiling queries would cost more than the work."""
     total = sum(file.stat().st_size for file in run.folder.pcaps.glob("*.pcap"))
     partitions = 1 if total < SMALL_BYTES else 2 * spark.sparkContext.defaultParallelism
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    for name, value in (INTERPRETED if total < TINY_BYTES else COMPILED).items():
+        spark.conf.set(name, value)
 
 
 def _kept(frame: DataFrame, path: Path) -> DataFrame:
     """Write a stage and go on from what was written."""
     frame.write.parquet(str(path))
-    return frame.sparkSession.read.schema(frame.schema).parquet(str(path))
+    return frame.sparkSession.read.schema(frame.schema).parquet(literal(path))
 
 
 def _replace(fresh: Path, place: Path) -> None:
     shutil.rmtree(fresh / "ledger", ignore_errors=True)
     for crumb in fresh.rglob(".*.crc"):
         crumb.unlink()
-    shutil.rmtree(place, ignore_errors=True)
+    remove(place)
     fresh.replace(place)

@@ -29,10 +29,13 @@ class Count:
     outside: bool
     type: str | None
     began: bool  # after the impairments were applied
+    own: bool | None  # its node is at one end
+    to_one: bool  # an IP packet to a single address
     statement: str | None  # not a packet: what could not be read of the file
     packets: int
     payload_bytes: int | None
     text_bytes: int | None
+    header_bytes: int | None
     messages: int
     problems: int
 
@@ -49,6 +52,7 @@ class Links:
     statements: dict[str, tuple[str, ...]]  # link → what could not be read of its capture
     packets: dict[str, int]
     partial: dict[str, int]  # link → packets that could not be decoded whole
+    strangers: tuple[str, ...]  # links whose captures hold packets of others and none of their own
     lost: int
     disagreements: tuple[str, ...]  # between what was inferred and what the kernel counted
     foreign: int  # packets of the host, not of any node
@@ -68,11 +72,17 @@ def link_results(run: Run, counts: list[Count]) -> Links:
         },
         packets=packets,
         partial={name: sum(c.problems for c in real if c.capture == name) for name in names},
+        strangers=tuple(name for name in names if _of_others([c for c in real if c.capture == name])),
         lost=sum(c.packets for c in real if c.lost),
         disagreements=_disagreements(run, flows, _host_packets_missing(run, real)),
         foreign=sum(c.packets for c in real if c.foreign),
         outside=sum(c.packets for c in real if c.outside),
     )
+
+
+def _of_others(counts: list[Count]) -> bool:
+    """A switch sends what goes to a single address to nobody else, so such a capture is not of this link."""
+    return any(c.to_one for c in counts) and not any(c.own for c in counts)
 
 
 class _Flows:

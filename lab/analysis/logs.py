@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lab.model.marker import MARKER_BYTES
+from lab.model.marker import find_markers
 
 SCHEMA = pa.schema(
     [
@@ -21,8 +21,8 @@ SCHEMA = pa.schema(
 )
 CONTROL = b"@lab "  # the lab's own channel on the same stream; never shown to a person
 BATCH = 65_536
-_MARKER = re.compile(MARKER_BYTES)
-_LINE = re.compile(rb"([0-9]+)\.([0-9]{9}) out (.*)", re.DOTALL)
+LAST_NS = 2**63 - 1
+_LINE = re.compile(rb"([0-9]{1,20})\.([0-9]{9}) out (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ def read_log(log: Log) -> Iterator[pa.RecordBatch]:
         return
     with path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
-            if b"m-" not in line or (match := _LINE.match(line)) is None or match[3].startswith(CONTROL):
+            if b"m" not in line or (match := _LINE.match(line)) is None or match[3].startswith(CONTROL):
                 continue
-            time_ns = int(match[1]) * 1_000_000_000 + int(match[2])
-            for marker in dict.fromkeys(found[0].decode() for found in _MARKER.finditer(match[3])):
+            time_ns = min(int(match[1]) * 1_000_000_000 + int(match[2]), LAST_NS)
+            for marker in dict.fromkeys(name for _, _, name in find_markers(match[3])):
                 rows.append({"node": log.node, "line": number, "time_ns": time_ns, "marker": marker})
             if len(rows) >= BATCH:
                 yield pa.RecordBatch.from_pylist(rows, SCHEMA)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lab.analysis.facts import Facts, wire_of
+from lab.analysis.facts import Facts
 from lab.analysis.links import Count
+from lab.analysis.wire import meaning, table_of
 from lab.model.results import Bytes, Metrics, Percentiles, Segments
 
 
@@ -34,12 +35,12 @@ def _percentiles(values_ns: tuple[float, float, float, float] | None) -> Percent
 
 
 def _bytes(facts: Facts, counts: list[Count]) -> Bytes:
-    wire = wire_of(facts.run)
+    acknowledgements = meaning(table_of(facts.run.plan), "acked")
     sent = [count for count in counts if count.direction == "up" and count.paired and count.messages]
-    is_ack = {id(c): bool(wire.acknowledgement) and c.type == wire.acknowledgement for c in sent}
+    is_ack = {id(c): c.type in acknowledgements for c in sent}
     acks = sum(c.payload_bytes or 0 for c in sent if is_ack[id(c)])
     rest = [c for c in sent if not is_ack[id(c)]]
     total = acks + sum(c.payload_bytes or 0 for c in rest)
     payload = sum(c.text_bytes or 0 for c in rest)
-    header = sum(c.messages * wire.header for c in rest)
+    header = sum(c.header_bytes or 0 for c in rest)
     return Bytes(payload=payload, header=header, padding=total - acks - payload - header, acks=acks, total=total)

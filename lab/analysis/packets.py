@@ -6,7 +6,6 @@ Knows links and addresses; must not know what a protocol's messages mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
@@ -14,9 +13,11 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lab.analysis.decode import ARP, IPV4, IPV6, SCHEMA, Tap, read_capture
 from lab.analysis.inputs import Run
-from lab.analysis.wire import WIRES, Wire
+from lab.analysis.reading.link import ARP, IPV4, IPV6
+from lab.analysis.reading.split import split
+from lab.analysis.taps import SCHEMA, Share, Tap, read_share
+from lab.analysis.wire import table_of
 
 T = TypeVar("T")
 BYTES_A_TASK = 8_000_000
@@ -46,7 +47,7 @@ def taps_of(run: Run) -> list[Tap]:
                     address=link.address,
                     neighbours=neighbours,
                     macs=macs,
-                    wire=WIRES.get(run.plan.protocol, Wire()),
+                    table=table_of(run.plan),
                 )
             )
     return taps
@@ -54,19 +55,19 @@ def taps_of(run: Run) -> list[Tap]:
 
 def read_packets(spark: SparkSession, taps: Sequence[Tap]) -> DataFrame:
     """Decode all captures in Spark's workers, which read the files themselves."""
-    packets = from_files(spark, taps, [Path(tap.path) for tap in taps], read_capture, SCHEMA)
+    shares = [Share(tap, part) for tap in taps for part in split(tap.path, tap.link)]
+    packets = from_files(spark, shares, [share.part.size for share in shares], read_share, SCHEMA)
     return packets.withColumn("pair", _pair())
 
 
 def from_files(
     spark: SparkSession,
     items: Sequence[T],
-    files: Sequence[Path],
+    sizes: Sequence[int],
     read: Callable[[T], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """Rows that `read` gives for each item, the items shared out among tasks by the sizes of their files."""
-    sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
+    """Rows that `read` gives for each item, the items shared out among tasks by how many bytes they read."""
     tasks = max(1, min(spark.sparkContext.defaultParallelism, len(items), sum(sizes) // BYTES_A_TASK + 1))
     shares: list[list[T]] = [[] for _ in range(tasks)]
     loads = [0] * tasks

@@ -18,7 +18,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lab.errors import HostError
+from lab.analysis.reading.spark import register
+from lab.errors import HostError, printable
 from lab.model.owner import scratch
 
 # A small heap that grows, one collector thread and the first compiler only: these jobs are short.
@@ -34,6 +35,17 @@ SETTINGS = {
     "spark.sql.parquet.compression.codec": "snappy",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
+# How queries are carried out: compiled to Java first, which pays for many rows only, or not.
+COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+}
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -41,11 +53,11 @@ def start_session(master: str = "local[*]") -> SparkSession:
     """A new session. Whatever Java prints goes to a file that only an error quotes."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise HostError("Java was not found", expected="Java 17 or 21", hint="install a JRE, or set JAVA_HOME")
-    folder = scratch()
+    folder = _usable(scratch())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     settings = SETTINGS | {"spark.master": master} | (LOCAL_SETTINGS if master.startswith("local") else {})
     settings |= {
-        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Djava.io.tmpdir={folder}",
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {_quoted(f'-Djava.io.tmpdir={folder}')}",
         "spark.local.dir": str(folder),
     }
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
@@ -62,19 +74,37 @@ def start_session(master: str = "local[*]") -> SparkSession:
                 expected="Java 17 or 21 with the module jdk.incubator.vector",
                 hint="java -version",
             ) from error
-    return SparkSession(context)
+    spark = SparkSession(context)
+    register(spark)
+    return spark
 
 
 def warm_up(spark: SparkSession) -> None:
     """Start a Python worker and load what every analysis uses, so that the first is as quick as the next."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import lab.analysis.decode  # noqa: F401  (loads NumPy and the decoder in the worker)
+        import lab.analysis.taps  # noqa: F401  (loads NumPy and the decoder in the worker)
 
         yield from batches
 
     frame = spark.range(0, 4, 1, 1).mapInArrow(pass_on, "id long")
     frame.groupBy((F.col("id") % 2).alias("odd")).agg(F.count("*"), F.max("id")).collect()
+
+
+def _usable(folder: Path) -> Path:
+    if "," in str(folder):  # to Spark it separates folders
+        folder.rmdir()
+        raise HostError(
+            "Spark cannot use a folder for temporary files with a comma in its name",
+            where=printable(str(folder.parent)),
+            hint="TMPDIR=/tmp",
+        )
+    return folder
+
+
+def _quoted(option: str) -> str:
+    """One option for Java, as Spark's launcher reads a line of them."""
+    return '"' + option.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @contextmanager

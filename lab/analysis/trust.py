@@ -6,11 +6,15 @@ unless what was found is proof in itself.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 
 from lab.analysis.inputs import Run
 from lab.analysis.links import Links
+from lab.model.units import counted
 
+BLOCK = 1 << 20
 MOST_STEP_MS = 1.0
 
 
@@ -20,7 +24,7 @@ class Doubts:
 
     run: tuple[str, ...]  # the whole run: every check
     captures: dict[str, tuple[str, ...]]  # link → holes in its capture
-    outputs: tuple[str, ...]  # logs that should be there
+    outputs: tuple[str, ...]  # logs that should be there and be as they were recorded
     conditions: tuple[str, ...]  # the network was not what the scenario asked for
     clock: tuple[str, ...]
 
@@ -33,11 +37,7 @@ def find_doubts(run: Run, links: Links) -> Doubts:
     return Doubts(
         run=_run(run),
         captures={link.name: _capture(run, links, link.name) for link in run.plan.links},
-        outputs=tuple(
-            f"the output of {node.name} was not recorded"
-            for node in run.plan.nodes
-            if node.shows and not run.folder.log(node.name).is_file()
-        ),
+        outputs=tuple(said for node in run.plan.nodes if node.shows and (said := _output(run, node.name))),
         conditions=_conditions(run, links),
         clock=_clock(run),
     )
@@ -59,9 +59,36 @@ def _capture(run: Run, links: Links, name: str) -> tuple[str, ...]:
         said.append(f"capture {name}: the kernel dropped {record.dropped} packets")
     if record is not None and record.packets not in (None, links.packets[name]) and not said:
         said.append(f"capture {name}: {links.packets[name]} packets in the file, {record.packets} were captured")
+    if name in links.strangers:
+        said.append(f"capture {name}: it holds packets of others and none of its own node")
     if links.partial[name]:
         said.append(f"capture {name}: {links.partial[name]} packets are not whole")
     return tuple(said)
+
+
+def _output(run: Run, node: str) -> str | None:
+    """What speaks against a node's log."""
+    path, record = run.folder.log(node), run.manifest.logs.get(node)
+    if not path.is_file():
+        return f"the output of {node} was not recorded"
+    if record is None:
+        return f"how long the log of {node} was is not known"
+    lines, size, digest = _measure(path)
+    if lines != record.lines:
+        return f"the log of {node} has {counted(lines, 'line')}, {record.lines} were recorded"
+    if size != record.bytes:
+        return f"the log of {node} has {counted(size, 'byte')}, {record.bytes} were recorded"
+    return None if digest == record.sha256 else f"the log of {node} is not the one that was recorded"
+
+
+def _measure(path: Path) -> tuple[int, int, str]:
+    lines = size = 0
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(BLOCK):
+            lines, size = lines + block.count(b"\n"), size + len(block)
+            digest.update(block)
+    return lines, size, digest.hexdigest()
 
 
 def _conditions(run: Run, links: Links) -> tuple[str, ...]:

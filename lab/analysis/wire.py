@@ -1,33 +1,52 @@
-"""What the analysis must know of each protocol's header. A table and nothing else."""
+"""What the analysis asks of a wire table: a run's own, which of its messages mean what, and how it cuts streams."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-TCP, UDP = 6, 17
+from lab.analysis.reading.connections import Flow
+from lab.analysis.reading.framing import Cut
+from lab.analysis.reading.internet import TCP, UDP
+from lab.model.plan import Plan
+from lab.protocols.wire.shipped import shipped, shipped_names
+from lab.protocols.wire.stream import Framer
+from lab.protocols.wire.table import Table, from_plain
+
+TRANSPORTS = {"udp": UDP, "tcp": TCP}
+
+
+def table_of(plan: Plan) -> Table | None:
+    """The table in the plan; of a protocol without one, markers are followed by direction alone."""
+    if plan.wire is not None:
+        return from_plain(plan.wire)
+    return shipped(plan.protocol).with_options(plan.options) if plan.protocol in shipped_names() else None
+
+
+def meaning(table: Table | None, *words: str) -> list[str]:
+    """The messages that mean one of these."""
+    if table is None:
+        return []
+    return [message.name for message in table.messages if set(words) & set(message.means)]
+
+
+class TableFramer:
+    """A wire table's framer, as streams want one: only what is a message."""
+
+    def __init__(self, framer: Framer) -> None:
+        self._framer = framer
+
+    def feed(self, data: bytes) -> list[Cut]:
+        return [Cut(cut.start, cut.end) for cut in self._framer.feed(data) if cut.found is not None]
+
+    def lost(self, length: int) -> None:
+        self._framer.lost(length)
 
 
 @dataclass(frozen=True)
-class Wire:
-    """Where the fields of a message stand. Without `types` a marker's direction alone gives its meaning."""
+class TableFramers:
+    """A framer for each way of each connection; travels to Spark's workers."""
 
-    transport: int = UDP
-    types: Mapping[int, str] = field(default_factory=dict)  # value of byte 0 → name
-    publication: str = ""
-    acknowledgement: str = ""
-    seq_at: int = 0
-    topic_at: int = 0  # four bytes, big-endian
-    header: int = 0
+    table: Table
 
-
-WIRES: Mapping[str, Wire] = {
-    "rooms": Wire(
-        types={1: "ACK", 2: "BRK", 3: "NEW", 4: "PUB", 5: "SUB", 6: "USUB", 7: "MES"},
-        publication="PUB",
-        acknowledgement="ACK",
-        seq_at=1,
-        topic_at=2,
-        header=6,
-    ),
-}
+    def __call__(self, flow: Flow) -> TableFramer:
+        return TableFramer(Framer(self.table, self.table.way(flow.src_port, flow.dst_port)))

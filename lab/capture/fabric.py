@@ -7,6 +7,7 @@ It listens on nothing. Commands: hello, open, impair, settle, close, stop.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import platform
@@ -191,7 +192,13 @@ def main() -> int:
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the orchestrator decides when this ends
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    Fabric(arguments.folder).run()
+    try:
+        Fabric(arguments.folder).run()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(f"{arguments.folder} cannot be written: {error.strerror}", file=sys.stderr, flush=True)
+        return 3
     return 0
 
 

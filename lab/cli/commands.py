@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,9 @@ import typer
 
 from lab import __version__
 from lab.cli.display import watcher
-from lab.cli.main import CODES
+from lab.cli.main import CODES, this_command
+from lab.errors import HostError
+from lab.model.master import spark_master
 from lab.model.results import Results, canonical
 from lab.model.runfolder import RunFolder
 from lab.report.verdict import print_verdict
@@ -27,7 +30,7 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the verdict.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Where run folders are made.")]
-Master = Annotated[str, typer.Option("--master", help="The Spark master that analyses.")]
+Master = Annotated[str, typer.Option("--master", help="The Spark master that analyses.", callback=spark_master)]
 
 
 def _version(wanted: bool) -> None:
@@ -61,6 +64,7 @@ def run(
     """Run a scenario and judge it."""
     from lab.orchestrate.session import Request, run_scenario
 
+    _need_a_folder()
     with watcher(silent=as_json or quiet) as progress:
         judged = run_scenario(Request(scenario, runs, seed, master, runtime), progress)
     return _tell(judged.results, judged.folder.path, as_json, quiet)
@@ -77,6 +81,7 @@ def analyse(
     from lab.analysis.background import SparkStart
     from lab.orchestrate.session import analyse_run
 
+    _need_a_folder()
     opened = RunFolder.open(folder)
     with watcher(silent=as_json or quiet) as progress:
         results = analyse_run(opened, progress, SparkStart(master))
@@ -117,7 +122,13 @@ def clean(as_json: Json = False) -> int:
 
     done = clean_up()
     if as_json:
-        facts = {"removed": done.removed, "ended": done.ended, "alive": list(done.alive), "no_engine": done.no_engine}
+        facts = {
+            "removed": done.removed,
+            "ended": done.ended,
+            "alive": list(done.alive),
+            "not_judged": list(done.not_judged),
+            "no_engine": done.no_engine,
+        }
         typer.echo(json.dumps(facts))
         return 0
     if done.no_engine:
@@ -128,8 +139,10 @@ def clean(as_json: Json = False) -> int:
         typer.echo(f"ended {count} processes of run {run_id}, and with them its namespaces")
     for run_id in done.alive:
         typer.echo(f"left alone: run {run_id} is still under way")
+    for run_id in done.not_judged:
+        typer.echo(f"left alone: run {run_id} cannot be judged from here (another container, machine or version)")
     if not done.removed and not done.ended:
-        typer.echo("nothing else was left behind" if done.no_engine else "nothing was left behind")
+        typer.echo("nothing else was left behind" if done.no_engine or done.not_judged else "nothing was left behind")
     return 0
 
 
@@ -139,6 +152,7 @@ def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> int:
     from lab.doctor.examine import examine
     from lab.report.doctor import as_document, print_report, telling
 
+    _need_a_folder()
     with telling(silent=as_json) as tell:
         report = examine(runs, tell)
     if as_json:
@@ -148,11 +162,51 @@ def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> int:
     return report.conclusion.exit_code
 
 
+@app.command()
+def protocols(
+    table: Annotated[
+        str | None,
+        typer.Argument(metavar="TABLE", help="A protocol of the lab (rooms), or the path of your own wire table."),
+    ] = None,
+    as_json: Json = False,
+    wireshark: Annotated[
+        bool,
+        typer.Option("--wireshark", help="Print a Wireshark dissector: lab protocols rooms --wireshark > rooms.lua"),
+    ] = False,
+    scapy: Annotated[
+        bool, typer.Option("--scapy", help="Print a scapy module: lab protocols rooms --scapy > rooms_layer.py")
+    ] = False,
+) -> int:
+    """List the protocols' wire tables, draw one, or export it.
+
+    A wire table is a YAML file that says which messages a protocol has and which bytes their fields are. Without TABLE
+    all tables of the lab are listed; with one its header is drawn and its fields and messages are explained. Begin your
+    own with a copy of lab/protocols/tables/rooms.yaml.
+    """
+    from lab.cli.protocols import show
+
+    wanted = {"json": as_json, "wireshark": wireshark, "scapy": scapy}
+    show(table, [form for form, chosen in wanted.items() if chosen])
+    return 0
+
+
+def _need_a_folder() -> None:
+    """Spark and the engine's client are started in the current folder, wherever the run is."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise HostError(
+            f"the current folder cannot be used: {error.strerror}",
+            expected="a folder that is still there",
+            hint="cd into one",
+        ) from None
+
+
 def _tell(results: Results, folder: Path, as_json: bool, quiet: bool) -> int:
     if as_json:
         typer.echo(canonical(results), nl=False)
     elif quiet:
         typer.echo(results.verdict)
     else:
-        print_verdict(results, folder)
+        print_verdict(results, folder, this_command())
     return CODES[results.verdict]

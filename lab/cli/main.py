@@ -2,59 +2,89 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
+import shutil
 import signal
 import sys
 import traceback
 from typing import Any, NoReturn
 
+from lab.cli import streams
+
 ERROR = 3
 CODES = {"pass": 0, "fail": 1, "unknown": 2}
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOPPED = {  # what is true of a command that was stopped
+    "run": "; everything was taken down",
+    "analyse": "; there is no verdict",
+    "check": "; there may be files that were not checked",
+    "clean": "; there may be more to remove: run it again",
+    "doctor": "; what it had started was taken down",
+}
 
 
 class Interrupted(BaseException):
-    """Ctrl-C or SIGTERM: everything is taken down, then the command ends."""
+    """Ctrl-C, SIGTERM or a closed terminal: everything is taken down, then the command ends."""
 
 
 def _interrupt(number: int, _frame: Any) -> NoReturn:
-    # A second one must not break the clean-up off.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for each in STOPPING:  # a second one must not break the clean-up off
+        signal.signal(each, signal.SIG_IGN)
     raise Interrupted(signal.Signals(number).name)
+
+
+def _listen_to_signals() -> None:
+    for number in STOPPING:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup: to outlive the terminal
+            signal.signal(number, _interrupt)
 
 
 def run() -> NoReturn:
     """Entry point of the command `lab`."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot show must not end a command
-            stream.reconfigure(errors="backslashreplace")
+    code = ERROR
     try:
+        streams.secure()
         code = main(sys.argv[1:])
-        sys.stdout.flush()
-    except OSError as error:  # nobody has seen what was printed, so it is not a verdict
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter tries again, and ends with 120
-        if not isinstance(error, BrokenPipeError):
-            print(f"error: the output could not be written: {error.strerror}", file=sys.stderr)
+    except BaseException as error:  # the interpreter would end with 1, which is a verdict
+        streams.say(f"error: {type(error).__name__}: {error}")
+    unseen = streams.let_go()
+    if unseen is not None:  # nobody has seen what was printed, so it is not a verdict
+        if unseen.errno != errno.EPIPE:
+            streams.say(f"error: the output could not be written: {unseen.strerror}")
         code = ERROR
     sys.exit(code)
 
 
 def main(arguments: list[str]) -> int:
     """The exit code for these arguments; nothing but a verdict gives 1 or 2."""
-    signal.signal(signal.SIGINT, _interrupt)
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
+        _listen_to_signals()
         return _dispatch(arguments)
     except Interrupted as stop:
-        what = f"stopped by {stop}; everything was taken down"
+        what = f"stopped by {stop}{STOPPED.get(_command(arguments), '')}"
         _complain(arguments, what, _facts("Interrupted", what))
     except SystemExit:  # a library's own idea of an end, such as typer's when the reader of a pipe has gone
         return ERROR
     except Exception as error:
-        _explain(error, arguments)
+        if not isinstance(error, OSError) or streams.lost() is None:  # else it is told at the end
+            _explain(error, arguments)
     return ERROR
+
+
+def _command(arguments: list[str]) -> str:
+    return next((argument for argument in arguments if not argument.startswith("-")), "")
+
+
+def this_command() -> list[str]:
+    """What starts this very program again, wherever it is."""
+    script = os.path.abspath(sys.argv[0])
+    if os.path.basename(script) == "lab" and os.access(script, os.X_OK) and not os.path.isdir(script):
+        found = shutil.which("lab")
+        return ["lab"] if found and os.path.realpath(found) == os.path.realpath(script) else [script]
+    return [sys.executable, "-m", "lab"]
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -71,14 +101,19 @@ def _dispatch(arguments: list[str]) -> int:
         _complain(arguments, "broken off", _facts("Aborted", "broken off"))
         return ERROR
     except TyperException as error:
-        show = getattr(error, "show", None)
-        if show is None:
-            print(f"error: {error.format_message()}", file=sys.stderr)
-        else:
-            show()  # with the usage of the command
+        streams.say(_usage(error))
         _as_json(arguments, _facts("UsageError", error.format_message()))
         return ERROR
     return code if isinstance(code, int) else 0
+
+
+def _usage(error: Any) -> str:
+    """The library's words for it, with the usage of the command where it has some."""
+    if not hasattr(error, "show"):
+        return f"error: {error.format_message()}"
+    told = io.StringIO()
+    error.show(file=told)
+    return told.getvalue().removesuffix("\n")
 
 
 def _explain(error: Exception, arguments: list[str]) -> None:
@@ -87,7 +122,7 @@ def _explain(error: Exception, arguments: list[str]) -> None:
     if isinstance(error, LabError):
         _complain(arguments, str(error), error.as_dict())
         return
-    traceback.print_exception(error)
+    streams.say("".join(traceback.format_exception(error)).removesuffix("\n"))
     what = f"the lab itself failed: {type(error).__name__}: {error}"
     _complain(arguments, f"{what}\n  this is a defect of the lab, not of yours", _facts("InternalError", what))
 
@@ -99,11 +134,11 @@ def _facts(kind: str, what: str) -> dict[str, str | None]:
 
 def _complain(arguments: list[str], text: str, facts: dict[str, str | None]) -> None:
     _as_json(arguments, facts)
-    print(f"error: {text}", file=sys.stderr)
+    streams.say(f"error: {text}")
 
 
 def _as_json(arguments: list[str], facts: dict[str, str | None]) -> None:
     """One document on standard output, if the command was asked for one."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--json" in options:
-        print(json.dumps(facts))
+        streams.put(json.dumps(facts))

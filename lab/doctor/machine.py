@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lab.doctor.findings import Answer, missing, note, ok
 from lab.doctor.host import Host
+from lab.model.units import printable
 
 GIB = 1 << 30
 LEAST_DISK, LEAST_MEMORY, ROOMY_MEMORY = 1 * GIB, 1 * GIB, 2 * GIB
@@ -57,4 +58,6 @@ def bridge_nf(host: Host) -> Answer:
 
 def _short(folder: Path) -> str:
     relative = os.path.relpath(folder)
-    return "this folder" if relative == "." else relative if not relative.startswith("..") else str(folder)
+    if relative == ".":
+        return "this folder"
+    return printable(relative if not relative.startswith("..") else str(folder))

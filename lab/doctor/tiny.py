@@ -16,6 +16,7 @@ protocol: rooms
 nodes: {producers: 1, consumers: 1}
 impairments:
   - {on: consumers, direction: down, loss: 5%}
+expect: {isolation: true}
 """
 
 

@@ -12,6 +12,7 @@ import math
 import os
 import re
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from lab.model.yaml_faults import told
 MAX_BYTES = 200_000
 MAX_DEPTH = 20
 MAX_DIGITS = 18
-A_FILE = "a scenario in a YAML file"
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _NULL = {"", "~", "null", "Null", "NULL"}
 _INT = re.compile(r"[-+]?[0-9]+")
@@ -33,11 +33,27 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 Path_ = tuple[str | int, ...]
 
 
+@dataclass(frozen=True)
+class Sort:
+    """What a file should hold, for the words of its errors."""
+
+    name: str
+    begin: str  # how a person gets a first one
+
+    @property
+    def in_a_file(self) -> str:
+        return f"a {self.name} in a YAML file"
+
+
+SCENARIO = Sort("scenario", "begin with a copy of scenarios/quickstart.yaml")
+
+
 class Document:
     """Plain data and where each piece of it stands in its file."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, text: str) -> None:
         self.file = file
+        self.text = text  # as it was read: the file may be another one by now
         self.data: Any = None
         self._marks: dict[Path_, tuple[int, int]] = {}
 
@@ -59,18 +75,18 @@ class Document:
         return InputError(what, where=self.where(path), expected=expected, hint=hint or None)
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, sort: Sort = SCENARIO) -> str:
     """The file's text; every reason why it cannot be had is one clear error."""
     where = printable(str(path))
     try:
-        raw = _read_bytes(path, where)
+        raw = _read_bytes(path, where, sort)
     except FileNotFoundError:
-        raise InputError("there is no such file", where=where, expected=A_FILE, hint=_beside(path)) from None
+        raise InputError("there is no such file", where=where, expected=sort.in_a_file, hint=_beside(path)) from None
     except PermissionError:
         raise InputError("you may not read this file", where=where, hint=f"chmod u+r {where}") from None
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(f"cannot be read: {reason}", where=where, expected=A_FILE) from None
+        raise InputError(f"cannot be read: {reason}", where=where, expected=sort.in_a_file) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -83,16 +99,16 @@ def read_text(path: Path) -> str:
         ) from None
 
 
-def _read_bytes(path: Path, where: str) -> bytes:
+def _read_bytes(path: Path, where: str, sort: Sort) -> bytes:
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        raise InputError("this is a directory", where=where, expected=A_FILE, hint=_within(path))
+        raise InputError("this is a directory", where=where, expected=sort.in_a_file, hint=_within(path))
     if not stat.S_ISREG(mode):  # a pipe could make us wait, a device could go on for ever
-        raise InputError("this is not a regular file", where=where, expected=A_FILE)
+        raise InputError("this is not a regular file", where=where, expected=sort.in_a_file)
     with path.open("rb") as stream:
         raw = stream.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
-        raise InputError("too large for a scenario", where=where, expected=f"at most {MAX_BYTES:,} bytes")
+        raise InputError(f"too large for a {sort.name}", where=where, expected=f"at most {MAX_BYTES:,} bytes")
     return raw
 
 
@@ -112,12 +128,12 @@ def _within(path: Path) -> str | None:
     return f"name a file in it, such as {printable(str(found[0]))}" if found else None
 
 
-def parse(text: str, file: str) -> Document:
+def parse(text: str, file: str, sort: Sort = SCENARIO) -> Document:
     """Plain data with positions; aliases, tags, double keys, empty values and deep nesting are refused."""
-    document = Document(file)
+    document = Document(file, text)
     loader = None
     try:
-        loader = _Loader(text, file)
+        loader = _Loader(text, file, sort)
         root = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         raise told(error, file) from None
@@ -136,19 +152,19 @@ def parse(text: str, file: str) -> Document:
         raise InputError(
             "the file is empty",
             where=f"{file}:1:1",
-            expected="a scenario",
-            hint="begin with a copy of scenarios/quickstart.yaml",
+            expected=f"a {sort.name}",
+            hint=sort.begin,
         )
     document.data = _plain(document, root, ())
     return document
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes, as deep as a scenario needs; nothing in them may stand for something else."""
+    """Composes nodes, as deep as a file needs; nothing in them may stand for something else."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, sort: Sort) -> None:
         super().__init__(text)
-        self._file = file
+        self._file, self._files = file, f"{sort.name}s"
         self._depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
@@ -157,14 +173,14 @@ class _Loader(yaml.SafeLoader):
             sign = "*" if isinstance(event, yaml.events.AliasEvent) else "&"
             raise self._refused(
                 event,
-                "anchors (&) and aliases (*) are not used in scenarios",
+                f"anchors (&) and aliases (*) are not used in {self._files}",
                 "every value written out",
                 f"if a text begins with {sign}, put it in quotes",
             )
         if event.tag is not None:
             tag = shown(event.tag.replace("tag:yaml.org,2002:", "!!"))
             hint = "if a text begins with !, put it in quotes"
-            raise self._refused(event, f"the tag {tag} is not used in scenarios", "a plain value", hint)
+            raise self._refused(event, f"the tag {tag} is not used in {self._files}", "a plain value", hint)
         if self._depth > MAX_DEPTH:
             raise self._refused(event, "nested too deeply", f"at most {MAX_DEPTH} levels")
         self._depth += 1
@@ -208,7 +224,7 @@ def _mapping(document: Document, node: yaml.MappingNode, path: Path_) -> dict[st
         document.mark(here, key_node)
         _check_text(document, key, here)
         if key == "<<":
-            raise document.error(here, "merge keys (<<) are not used in scenarios", "every value written out")
+            raise document.error(here, "merge keys (<<) are not used here", "every value written out")
         result[key] = _plain(document, value_node, here)
     return result
 

@@ -91,26 +91,28 @@ def _unknown_key(document: Document, path: Path_, model: type[BaseModel]) -> Inp
     return document.error(path, f"unknown key {shown(key)}{_inside(path)}", one_of(known), hint)
 
 
-def _homes(model: type[BaseModel], key: str) -> Iterator[tuple[str, ...]]:
-    """Every place of a scenario that has a key of that name."""
+def _homes(model: type[BaseModel], key: str, above: tuple[type[BaseModel], ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every place of a file that has a key of that name; a model inside itself is looked at once."""
     if key in model.model_fields:
         yield ()
     for name, field in model.model_fields.items():
         inner = _model_in(field.annotation)
-        if inner is not None:
-            yield from ((name, *home) for home in _homes(inner, key))
+        if inner is not None and inner not in (*above, model):
+            yield from ((name, *home) for home in _homes(inner, key, (*above, model)))
 
 
 def _field(model: type[BaseModel], path: Path_) -> Any:
     """The field that a path leads to, or None."""
-    field = None
+    field, named = None, False  # named: what comes next is a name that the file's author chose
     for part in path:
-        if isinstance(part, int):
+        if isinstance(part, int) or named:
+            named = False
             continue
         inner = model if field is None else _model_in(field.annotation)
         field = inner.model_fields.get(str(part)) if inner is not None else None
         if field is None:
             return None
+        named = typing.get_origin(field.annotation) is dict and _model_in(field.annotation) is not None
     return field
 
 

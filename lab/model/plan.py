@@ -13,7 +13,7 @@ Role = Literal["broker", "producer", "consumer"]
 class Value(BaseModel):
     """Frozen; what is read back from a file must be exactly what was written."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Subnet(Value):
@@ -77,6 +77,7 @@ class Plan(Value):
     expect: dict[str, Any]
     settle: Settle
     impair_from: Literal["publish", "start"]
+    wire: dict[str, Any] | None = None  # the protocol's wire table in its plain form
 
     @property
     def broker(self) -> Node:
@@ -88,6 +89,10 @@ class Plan(Value):
     @property
     def links(self) -> tuple[Link, ...]:
         return tuple(link for node in self.nodes for link in node.links)
+
+    def topic_of(self, number: int) -> str:
+        """Messages go round the topics."""
+        return self.topics[(number - 1) % len(self.topics)]
 
     def neighbours(self, subnet: str) -> tuple[str, ...]:
         """Every planned address of a subnet; never its gateway."""

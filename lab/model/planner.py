@@ -13,6 +13,8 @@ from lab.model.plan import Link, LinkImpairment, Message, Node, Plan, Role, Sett
 from lab.model.rules import directions, impaired_links, node_roles, resolve_options
 from lab.model.scenario import Comparison, Expectation, Scenario
 from lab.protocols.catalog import PROTOCOLS
+from lab.protocols.wire.shipped import shipped
+from lab.protocols.wire.table import to_plain
 
 FIRST_NODE_HOST = 11  # consumer1 is .11, consumer2 .12: easy to read in a capture
 FILLER = "."
@@ -32,12 +34,13 @@ def make_plan(scenario: Scenario, document: Document, who: Identity, cidrs: dict
     protocol = PROTOCOLS[scenario.protocol]
     topics = protocol.topics(scenario.workload.topics)
     nodes = _nodes(scenario, cidrs)
+    options = resolve_options(scenario, document, protocol)
     return Plan(
         run_id=who.run_id,
         scenario=scenario.name,
         title=scenario.title or scenario.name,
         protocol=scenario.protocol,
-        options=resolve_options(scenario, document, protocol),
+        options=options,
         seed=who.seed,
         secret=who.secret.hex(),
         subnets={side: Subnet(cidr=cidr, gateway=_host(cidr, 1)) for side, cidr in cidrs.items()},
@@ -55,6 +58,7 @@ def make_plan(scenario: Scenario, document: Document, who: Identity, cidrs: dict
         impairments=_impairments(scenario),
         expect=_expect(scenario.expect),
         settle=Settle(quiet_s=scenario.settle.quiet, at_most_s=scenario.settle.at_most),
+        wire=to_plain(shipped(protocol.name).with_options(options)),
         impair_from="start" if scenario.impair == "from-start" else "publish",
     )
 
@@ -71,7 +75,7 @@ def make_messages(plan: Plan) -> list[Message]:
             text = protocol.reading(draw) + marker
             if plan.workload.size is not None:
                 text = _filled(text, plan.workload.size)
-            topic = plan.topics[(number - 1) % len(plan.topics)]
+            topic = plan.topic_of(number)
             messages.append(Message(producer=producer.name, number=number, topic=topic, marker=marker, text=text))
     return messages
 

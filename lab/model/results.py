@@ -11,6 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lab.errors import InternalError
+
 Verdict = Literal["pass", "fail", "unknown"]
 
 
@@ -146,4 +148,9 @@ def overall(checks: list[Check]) -> Verdict:
 
 def canonical(results: Results) -> str:
     """The text of results.json."""
-    return json.dumps(results.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+    try:
+        return json.dumps(results.model_dump(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError:
+        raise InternalError(
+            "the results hold a number that is not finite, which JSON cannot say", hint="report it with the run folder"
+        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -13,6 +14,7 @@ from typing import Any
 
 from lab.errors import HostError, InputError
 from lab.model.plan import Message, Plan
+from lab.model.units import printable
 
 
 def new_run_id() -> str:
@@ -34,21 +36,22 @@ class RunFolder:
                 (folder.path / part).mkdir(parents=True)
         except OSError as error:
             raise HostError(
-                f"the run folder cannot be made: {error.strerror}", where=str(folder.path), hint="--runs DIR"
+                f"the run folder cannot be made: {error.strerror}", where=printable(str(folder.path)), hint="--runs DIR"
             ) from None
         return folder
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         folder = cls(path)
+        where, expected = printable(str(path)), "a folder that lab run has made"
         for name in ("plan.json", "manifest.json"):
-            if not (folder.path / name).is_file():
-                raise InputError(
-                    f"this is not a run folder: it has no {name}",
-                    where=str(path),
-                    expected="a folder that lab run has made",
-                    hint="runs/latest is the newest one",
-                )
+            try:
+                there = (folder.path / name).is_file()
+            except OSError as error:
+                raise InputError(f"cannot be opened: {error.strerror}", where=where, expected=expected) from None
+            if not there:
+                what = f"this is not a run folder: it has no {name}"
+                raise InputError(what, where=where, expected=expected, hint="runs/latest is the newest one")
         return folder
 
     @property
@@ -78,9 +81,14 @@ class RunFolder:
     def log(self, node: str) -> Path:
         return self.path / "logs" / f"{node}.log"
 
+    def write_scenario(self, text: str) -> None:
+        with writing(self.scenario):
+            self.scenario.write_text(text, encoding="utf-8", newline="")
+
     def write_plan(self, plan: Plan, messages: Iterable[Message]) -> None:
         write_json(self.path / "plan.json", plan.model_dump(mode="json"))
-        with (self.path / "messages.jsonl").open("w", encoding="utf-8") as stream:
+        file = self.path / "messages.jsonl"
+        with writing(file), file.open("w", encoding="utf-8") as stream:
             for message in messages:
                 stream.write(message.model_dump_json() + "\n")
 
@@ -112,8 +120,29 @@ class RunFolder:
                 return
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the file system refuses, as one clear error; half a file is not left."""
+    try:
+        yield
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            path.with_name(path.name + ".part").unlink()
+        raise unwritable(path, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> HostError:
+    return HostError(
+        f"cannot be written: {error.strerror or error}",
+        where=printable(str(path)),
+        expected="a file system with room for a run",
+        hint="make room, or --runs DIR elsewhere",
+    )
+
+
 def write_json(path: Path, value: Any) -> None:
     """Whole or not at all: a reader never sees half a file."""
     fresh = path.with_name(path.name + ".part")
-    fresh.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    fresh.replace(path)
+    with writing(path):
+        fresh.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        fresh.replace(path)

@@ -97,7 +97,7 @@ class LatencyExpectation(Strict):
 
 
 class Expectation(Strict):
-    """What must be true for the verdict `pass`; what is not named is not checked, but for the last two."""
+    """What must be true for the verdict `pass`; of what is not named only the last two are checked."""
 
     delivery: Delivery | None = None
     duplicates: Annotated[int, Count(0, MAX_MESSAGES, "duplicate")] | None = None
@@ -140,5 +140,5 @@ class Scenario(Strict):
         dict[str, str],
         Field(description="a node and the defect its program shall have", examples=[{"broker": "drops-tenth"}]),
     ] = {}
-    expect: Annotated[Expectation, Field(examples=[{"delivery": ">= 99%"}])] = Field(default_factory=Expectation)
+    expect: Annotated[Expectation, Field(examples=[{"delivery": ">= 99%"}])]
     settle: Annotated[Settle, Field(examples=[{"quiet": "1s", "at_most": "15s"}])] = Field(default_factory=Settle)

@@ -32,7 +32,8 @@ def scenario_schema() -> dict[str, Any]:
     known["subscriptions"]["propertyNames"] = {"pattern": f"^consumer{_INDEX}$"}
     known["subscriptions"]["additionalProperties"]["uniqueItems"] = True
     known["mutants"] |= {"patternProperties": _mutants_schema(), "additionalProperties": False}
-    schema["$defs"]["LatencyExpectation"]["minProperties"] = 1
+    for name in ("Expectation", "LatencyExpectation"):
+        schema["$defs"][name]["minProperties"] = 1
     schema["allOf"] = [
         {
             "if": {"properties": {"protocol": {"const": protocol.name}}},

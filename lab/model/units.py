@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
+from lab.errors import printable as printable
+
 LONGEST_S = 24 * 3600.0
 HIGHEST_RATE = 100_000.0
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
@@ -36,11 +38,6 @@ def shown(value: Any) -> str:
         return "a mapping"
     text = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-
-
-def printable(text: str) -> str:
-    """A name from outside, with what a terminal would act on or could not print written as an escape."""
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 def counted(number: int, thing: str) -> str:
@@ -135,9 +132,9 @@ def _comparison_hint(value: Any, text: str, example: str) -> str:
     miswritten = _MISWRITTEN.fullmatch(text)
     if miswritten is not None and len(text) < _SHOWN:
         operator = {"=>": ">=", "≥": ">=", "=<": "<=", "≤": "<="}[miswritten[1]]
-        return f'"{operator} {miswritten[2]}"'
+        return f'"{operator} {printable(miswritten[2])}"'
     if text[:1].isdigit() and len(text) < _SHOWN:
-        return f'"{example.split()[0]} {text}"'
+        return f'"{example.split()[0]} {printable(text)}"'
     return ""
 
 

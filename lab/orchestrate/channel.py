@@ -59,6 +59,7 @@ class FabricChannel:
         except queue.Empty:
             raise LateError(f"the fabric did not answer '{command['do']}' within {timeout_s:g} s") from None
         if line is None:
+            self._answers.put(None)  # the next question has the same answer, at once
             complaint = b"".join(self._complaints).decode(errors="replace").strip()[-500:]
             raise HostError(f"the fabric ended during '{command['do']}': {complaint or 'no reason given'}")
         answer: Answer = json.loads(line)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.errors import HostError
-from lab.model.owner import forget_dead_scratches, is_alive
+from lab.model.owner import forget_dead_scratches, life_of
 from lab.orchestrate.progress import Progress
 from lab.runtimes import netns_leftovers
 from lab.runtimes.choose import engine
@@ -22,6 +22,7 @@ class Cleaned:
     alive: tuple[str, ...]
     ended: dict[str, int] = field(default_factory=dict)
     no_engine: str | None = None  # why there was none to be asked
+    not_judged: tuple[str, ...] = ()  # whether their owners live cannot be told from here
 
 
 def clear_away(progress: Progress, *, engine_known_missing: bool) -> None:
@@ -40,15 +41,21 @@ def clean(connect: Callable[[], Any] = engine) -> Cleaned:
     """Take away the leftovers of every run whose owner is gone; where no engine is, there are no containers."""
     ended = netns_leftovers.end_dead_runs()
     forget_dead_scratches()
-    alive = {one.run_id for one in netns_leftovers.processes() if is_alive(one.owner)}
-    removed: dict[str, int] = {}
+    marks = {one.run_id: one.owner for one in netns_leftovers.processes()}
     try:
         client = connect()
     except HostError as error:
-        return Cleaned(removed, tuple(sorted(alive)), ended, error.what)
+        return _cleaned({}, marks, ended, error.what)
     found = runs_of_ours(client)
-    alive |= {run for run, mark in found.items() if is_alive(mark)}
-    for run in sorted(set(found) - alive):
+    removed: dict[str, int] = {}
+    for run in sorted(run for run, mark in found.items() if life_of(mark) == "dead"):
         rescue(client, run)
         removed[run] = remove(client, run)
-    return Cleaned(removed, tuple(sorted(alive)), ended)
+    left = {run: mark for run, mark in found.items() if run not in removed}
+    return _cleaned(removed, marks | left, ended, None)
+
+
+def _cleaned(removed: dict[str, int], left: dict[str, str], ended: dict[str, int], no_engine: str | None) -> Cleaned:
+    lives = {run: life_of(mark) for run, mark in sorted(left.items())}
+    alive = tuple(run for run, life in lives.items() if life == "alive")
+    return Cleaned(removed, alive, ended, no_engine, tuple(run for run, life in lives.items() if life == "unknown"))

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from lab.errors import HostError, LateError
+from lab.model.runfolder import unwritable, writing
 from lab.runtimes.base import Streams
 
 CONTROL = "@lab "
 LONGEST_LINE = 1 << 20
 Event = dict[str, Any]
+
+
+class Written:
+    """Lines, bytes and a hash of what was written to a log."""
+
+    def __init__(self) -> None:
+        self._lines = self._bytes = 0
+        self._hash = hashlib.sha256()
+
+    def add(self, line: str) -> None:
+        data = line.encode(errors="replace")
+        self._lines, self._bytes = self._lines + 1, self._bytes + len(data)
+        self._hash.update(data)
+
+    def as_record(self) -> dict[str, Any]:
+        return {"lines": self._lines, "bytes": self._bytes, "sha256": self._hash.hexdigest()}
 
 
 class NodeProgram:
@@ -24,11 +43,15 @@ class NodeProgram:
         self.name = name
         self._streams = streams
         self._changed = changed
-        self._log = log.open("w", encoding="utf-8", errors="replace", newline="\n")
+        self._path = log
+        with writing(log):
+            self._log = log.open("w", encoding="utf-8", errors="replace", newline="\n")
+        self._written = Written()
         self._rest = {"out": b"", "err": b""}
         self.events: list[Event] = []
         self.last_lines: list[str] = []
         self.ended = False
+        self.fault: HostError | None = None  # why its log has an end before its output has
         self._thread = threading.Thread(target=self._listen, daemon=True, name=name)
         self._thread.start()
 
@@ -43,7 +66,7 @@ class NodeProgram:
         self._thread.join(max(0.0, deadline - time.monotonic()))
         self._streams.close()
         self._thread.join(1.0)
-        with self._changed:
+        with self._changed, self._logging():
             self._log.close()
 
     def _listen(self) -> None:
@@ -63,18 +86,35 @@ class NodeProgram:
 
     def _take(self, kind: str, lines: Iterable[bytes], stamp: int) -> None:
         head = f"{stamp // 1_000_000_000}.{stamp % 1_000_000_000:09d} {kind} "
+        texts = [line.rstrip(b"\r").decode("utf-8", errors="replace") for line in lines]
         with self._changed:
-            for line in lines:
-                text = line.rstrip(b"\r").decode("utf-8", errors="replace")
+            with self._logging():
                 if not self._log.closed:
-                    self._log.write(head + text + "\n")
+                    for text in texts:
+                        self._log.write(f"{head}{text}\n")
+                        self._written.add(f"{head}{text}\n")
+                    self._log.flush()
+            for text in texts:
                 if kind == "out" and text.startswith(CONTROL):
                     self._report(text)
                 else:
                     self.last_lines = [*self.last_lines, text][-5:]
-            if not self._log.closed:
-                self._log.flush()
             self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def _logging(self) -> Iterator[None]:
+        """A disk that is full ends the log, not the listening: nobody must wait for a report that has come."""
+        try:
+            yield
+        except OSError as error:
+            self.fault = self.fault or unwritable(self._path, error)
+            with contextlib.suppress(OSError):
+                self._log.close()
+
+    def logged(self) -> dict[str, Any]:
+        """How much stands in its log, for the manifest."""
+        with self._changed:
+            return self._written.as_record()
 
     def _report(self, text: str) -> None:
         try:
@@ -103,11 +143,24 @@ class Programs:
         self.by_name[name] = program
         return program
 
+    @property
+    def fault(self) -> HostError | None:
+        """The first log that could not be written."""
+        return next((one.fault for one in self.by_name.values() if one.fault), None)
+
+    def check_logs(self) -> None:
+        """Without whole logs there is no verdict: what a program showed would be missing."""
+        if self.fault is not None:
+            raise self.fault
+
     def close(self, timeout_s: float) -> None:
         """All of them; together they have so long to say their last word."""
         deadline = time.monotonic() + timeout_s
         for program in self.by_name.values():
             program.close(deadline)
+
+    def logged(self) -> dict[str, dict[str, Any]]:
+        return {name: program.logged() for name, program in self.by_name.items()}
 
     def missing(self, names: Iterable[str], event: str, phase: str | None, timeout_s: float) -> list[str]:
         """Wait until each has reported or ended; the names of those who have not reported."""
@@ -118,7 +171,8 @@ class Programs:
             return [one.name for one in programs if one.reported(event, phase) is None and not one.ended]
 
         with self._changed:
-            self._changed.wait_for(lambda: not waiting(), timeout_s)
+            self._changed.wait_for(lambda: self.fault or not waiting(), timeout_s)
+            self.check_logs()
             return [name for name in names if self.by_name[name].reported(event, phase) is None]
 
     def barrier(self, names: Iterable[str], event: str, phase: str | None, timeout_s: float) -> None:

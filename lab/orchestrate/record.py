@@ -12,6 +12,8 @@ from lab.model.plan import Plan
 from lab.model.runfolder import write_json
 from lab.runtimes.base import HostLink
 
+UNFINISHED = "the end of the run was not recorded: it was killed, or is still under way"
+
 
 class Record:
     """Collects the manifest of one run."""
@@ -36,6 +38,7 @@ class Record:
             "clock": {"start": None, "end": None, "step_ms": None},
             "phases": [],
             "nodes": {},
+            "logs": {},
             "problems": [],
         }
 
@@ -77,8 +80,16 @@ class Record:
     def node(self, name: str, **facts: Any) -> None:
         self.value["nodes"][name] = facts
 
+    def logs(self, written: dict[str, dict[str, Any]]) -> None:
+        """What had been written to each log when it was closed: a log that was cut later is no program's fault."""
+        self.value["logs"] = written
+
     def problem(self, text: str) -> None:
         self.value["problems"].append(text)
+
+    def write_unfinished(self, path: Path) -> None:
+        """What is known so far: if the run is killed, its folder can still be analysed."""
+        write_json(path, {**self.value, "problems": [*self.value["problems"], UNFINISHED]})
 
     def write(self, path: Path, *, completed: bool) -> None:
         self.value["completed"] = completed

@@ -11,7 +11,7 @@ from typing import Any
 from lab.capture.merge import merge
 from lab.errors import LabError
 from lab.model.plan import Message, Node, Plan
-from lab.model.runfolder import RunFolder
+from lab.model.runfolder import RunFolder, writing
 from lab.orchestrate.channel import FabricChannel, links_of
 from lab.orchestrate.programs import Programs
 from lab.orchestrate.progress import Progress, stage
@@ -64,7 +64,8 @@ class Run:
             try:
                 self._surely_down()
             finally:
-                self.record.write(self.folder.manifest, completed=completed)
+                self.record.write(self.folder.manifest, completed=completed and self._programs.fault is None)
+        self._programs.check_logs()  # the last lines came while everything was taken down
 
     def _bring_up(self) -> None:
         with stage(self.progress, "prepare"):
@@ -85,6 +86,7 @@ class Run:
         opened = self._ask("open", run=self.plan.run_id, links=links_of(self.plan, host))
         self.record.links(self.plan, host, opened["links"])
         self.record.clock("start", opened["clock"])
+        self.record.write_unfinished(self.folder.manifest)
 
     def _start(self, nodes: list[Node]) -> None:
         for node in nodes:
@@ -124,6 +126,7 @@ class Run:
             if self.plan.impairments:
                 wanted = [one.model_dump() for one in self.plan.impairments]
                 self.record.impaired(self._ask("impair", impairments=wanted)["links"])
+                self.record.write_unfinished(self.folder.manifest)
 
     def _publish(self) -> None:
         load = self.plan.workload
@@ -173,12 +176,14 @@ class Run:
         self._fetch()
 
     def _fetch(self) -> None:
-        self.runtime.fetch_captures(self.folder.pcaps)
+        with writing(self.folder.pcaps):
+            self.runtime.fetch_captures(self.folder.pcaps)
         links = self.record.value["links"]
         present = {name: self.folder.pcaps / f"{name}.pcap" for name in links}
         present = {name: path for name, path in present.items() if path.is_file()}
         macs = {name: links[name]["mac"] for name in present}
-        merge(present, macs, self.folder.capture, f"brokerlab {self.plan.scenario} {self.plan.run_id}")
+        with writing(self.folder.capture):
+            merge(present, macs, self.folder.capture, f"brokerlab {self.plan.scenario} {self.plan.run_id}")
 
     def _rescue(self) -> None:
         """A run that broke off keeps what was captured until then; nothing here may hide why it broke off."""
@@ -202,6 +207,7 @@ class Run:
             self._fabric.close()
         self.runtime.down()
         self._programs.close(STOP_TIMEOUT_S)
+        self.record.logs(self._programs.logged())
 
     def _ask(self, do: str, timeout_s: float = FABRIC_TIMEOUT_S, **more: Any) -> dict[str, Any]:
         assert self._fabric is not None

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import secrets
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.analysis.background import Spark, SparkStart
-from lab.errors import InputError
+from lab.errors import InputError, LabError
 from lab.model.loader import Document, load
 from lab.model.planner import Identity, make_messages, make_plan
 from lab.model.results import Results
 from lab.model.rules import check
-from lab.model.runfolder import RunFolder, new_run_id
+from lab.model.runfolder import RunFolder, new_run_id, unwritable
 from lab.model.scenario import Scenario, Subnets
+from lab.model.units import printable
 from lab.orchestrate.clean import clear_away
 from lab.orchestrate.progress import Progress, stage
 from lab.orchestrate.record import Record
@@ -72,9 +74,12 @@ def run_scenario(
         plan = make_plan(scenario, document, who, cidrs)
         messages = make_messages(plan)
         folder = RunFolder.create(request.runs, scenario.name, who.run_id)
-        shutil.copyfile(request.scenario, folder.scenario)
+        folder.write_scenario(document.text)
         folder.write_plan(plan, messages)
-        progress.note(f"run folder: {folder.path}")
+        record = Record(plan, runtime.name, reason)
+        record.write_unfinished(folder.manifest)
+        folder.link_latest(request.runs)
+        progress.note(f"run folder: {printable(str(folder.path))}")
         spark = spark or SparkStart(request.master)
         run = Run(
             plan=plan,
@@ -82,7 +87,7 @@ def run_scenario(
             folder=folder,
             runtime=runtime,
             progress=progress,
-            record=Record(plan, runtime.name, reason),
+            record=record,
             gate=spark.gate,
             networks_made=held.pop_all().close if scenario.subnets == "auto" else _nothing,
         )
@@ -98,7 +103,15 @@ def analyse_run(folder: RunFolder, progress: Progress, spark: Spark) -> Results:
     from lab.analysis.job import analyse
 
     with stage(progress, "analyse"):
-        return analyse(folder.path, spark.get())
+        try:
+            return analyse(folder.path, spark.get())
+        except LabError:
+            raise
+        except Exception as error:  # Java's come in a class of its own, whose text has the reason
+            code = next((code for code in (errno.ENOSPC, errno.EDQUOT) if os.strerror(code) in str(error)), None)
+            if code is None:
+                raise
+            raise unwritable(folder.path, OSError(code, os.strerror(code))) from error
 
 
 def _seed(request: Request, scenario: Scenario) -> int:

@@ -25,6 +25,7 @@ _ALL = (
     Mutant("drops-tenth", "broker", "delivery", "acknowledges every tenth publication but never forwards it"),
     Mutant("doubles", "broker", "duplicates", "forwards each publication twice, as two messages"),
     Mutant("never-retransmits", "broker", "delivery", "sends everything once, even if it is never acknowledged"),
+    Mutant("alters", "broker", "delivery", "changes the reading of every tenth publication, not its marker"),
     Mutant("wrong-room", "broker", "delivery", "forwards to the subscribers of another room"),
     Mutant("replaces-subscriber", "broker", "delivery", "a new subscriber silently replaces the room's others"),
     Mutant("reorders", "broker", "order", "swaps neighbouring publications of a publisher in a room"),

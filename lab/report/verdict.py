@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lab.model.results import Autopsy, Results
+from lab.model.units import printable
 
 STYLES = {"pass": "green", "fail": "bold red", "unknown": "yellow"}
 CAUSES = {
@@ -19,6 +21,7 @@ CAUSES = {
     "lost-before-broker": "lost on the way to the broker",
     "not-forwarded": "not forwarded by the broker",
     "lost-after-broker": "lost on the way from the broker",
+    "altered": "arrived with another text",
     "not-shown": "arrived and not shown",
     "shown-never-arrived": "shown without having arrived",
     "shown-again": "shown more than once",
@@ -29,8 +32,8 @@ MOST_AUTOPSIES = 5
 NARROW = 100
 
 
-def print_verdict(results: Results, folder: Path) -> None:
-    """All of it on standard output; colours only in a terminal."""
+def print_verdict(results: Results, folder: Path, command: Sequence[str]) -> None:
+    """All of it on standard output; colours only in a terminal. `command` starts the lab again."""
     console = Console(highlight=False, soft_wrap=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=NARROW, color_system=None)
@@ -40,8 +43,12 @@ def print_verdict(results: Results, folder: Path) -> None:
     _why(console, results)
     console.print(Text.assemble(("verdict: ", "bold"), (results.verdict, STYLES[results.verdict])))
     where = _short(folder)
-    console.print(Text(f"run folder: {where}", overflow="fold"))
-    console.print(Text(f"next: wireshark {where}/capture.pcapng · lab analyse {where}", overflow="fold"))
+    again = [*(_short(Path(word)) if os.path.isabs(word) else word for word in command), "analyse", where]
+    lines = [shlex.join(again)]
+    if (folder / "capture.pcapng").is_file():  # a run that was killed has none
+        lines.insert(0, shlex.join(["wireshark", os.path.join(where, "capture.pcapng")]))
+    for head, line in zip(("run folder: ", "next: ", "      "), (where, *lines), strict=False):
+        console.print(Text(head + printable(line)), soft_wrap=True)  # a line that is copied must be whole
 
 
 def _checks(results: Results) -> Table:
@@ -88,6 +95,9 @@ def _causes(autopsies: list[Autopsy]) -> Iterator[str]:
         yield f"{count} {CAUSES.get(cause, cause)} ({where})"
 
 
-def _short(folder: Path) -> str:
-    relative = os.path.relpath(folder)
-    return relative if not relative.startswith("..") else str(folder)
+def _short(path: Path) -> str:
+    try:
+        relative = os.path.relpath(path)
+    except OSError:  # the current folder is gone
+        return str(path)
+    return relative if not relative.startswith("..") else str(path)

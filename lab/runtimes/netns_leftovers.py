@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lab.model.owner import end_process, is_alive
+from lab.model.owner import end_process, life_of
 
 MODULE = "lab.runtimes.netns_host"
 _HEAD = ["-P", "-m", MODULE]
@@ -56,6 +56,6 @@ def end_dead_runs() -> dict[str, int]:
     """Kill what is left of runs whose orchestrator is gone; how many processes of which run."""
     ended: dict[str, int] = {}
     for one in processes():
-        if not is_alive(one.owner) and end_process(one.pid, partial(_is, one)):
+        if life_of(one.owner) == "dead" and end_process(one.pid, partial(_is, one)):
             ended[one.run_id] = ended.get(one.run_id, 0) + 1
     return ended

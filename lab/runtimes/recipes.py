@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lab
-from lab.errors import HostError
+from lab.errors import HostError, printable
 
 PYTHON_IMAGE = "python:3.11-slim"
 PYTHON_IMAGE_VARIABLE = "BROKERLAB_PYTHON_IMAGE"
@@ -60,7 +60,7 @@ def sources(root: Path, recipe: Recipe) -> dict[str, bytes]:
         found = [path] if path.is_file() else sorted(path.rglob("*"))
         inside = {str(p.relative_to(root)): p.read_bytes() for p in found if _belongs(p)}
         if not inside:
-            raise HostError("the checkout is incomplete", where=str(path), hint="git status, git restore")
+            raise HostError("the checkout is incomplete", where=printable(str(path)), hint="git status, git restore")
         files |= inside
     return files
 

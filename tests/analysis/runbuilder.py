@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lab.model.marker import make_marker
 
@@ -16,6 +17,7 @@ STARTED_NS = 1_794_985_262 * 1_000_000_000
 TYPES = {"ACK": 1, "BRK": 2, "NEW": 3, "PUB": 4, "SUB": 5, "USUB": 6, "MES": 7}
 SECRET = bytes(range(16))
 NETS = {"producers": "10.83.4", "consumers": "10.83.5"}
+T = TypeVar("T")
 HOST_MAC = "02:42:00:00:00:01"
 
 
@@ -176,20 +178,29 @@ class RunBuilder:
         return self
 
     # files
+    def in_order(self, things: list[tuple[int, T]]) -> list[tuple[int, T]]:
+        """As they happened, each with its time as the clock had it."""
+        return sorted(things, key=lambda one: one[0])
+
     def write(self, path: Path) -> Path:
         for part in ("pcap", "logs"):
             (path / part).mkdir(parents=True)
         for link, frames in self.frames.items():
-            (path / "pcap" / f"{link}.pcap").write_bytes(pcap(sorted(frames, key=lambda item: item[0])))
-        for node, lines in self.logs.items():
-            text = "".join(
-                f"{ns // 10**9}.{ns % 10**9:09d} {said}\n" for ns, said in sorted(lines, key=lambda one: one[0])
-            )
-            (path / "logs" / f"{node}.log").write_text(text, encoding="utf-8")
+            (path / "pcap" / f"{link}.pcap").write_bytes(pcap(self.in_order(frames)))
+        for node in self.logs:
+            (path / "logs" / f"{node}.log").write_bytes(self._log(node))
         (path / "plan.json").write_text(json.dumps(self._plan()), encoding="utf-8")
         (path / "manifest.json").write_text(json.dumps(self._manifest()), encoding="utf-8")
         (path / "messages.jsonl").write_text(self._messages(), encoding="utf-8")
         return path
+
+    def _log(self, node: str) -> bytes:
+        lines = self.in_order(self.logs[node])
+        return "".join(f"{ns // 10**9}.{ns % 10**9:09d} {said}\n" for ns, said in lines).encode()
+
+    def _logged(self, node: str) -> dict[str, Any]:
+        data = self._log(node)
+        return {"lines": data.count(b"\n"), "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
     def _messages(self) -> str:
         rows = [
@@ -265,6 +276,7 @@ class RunBuilder:
             "nodes": {
                 node: {"exit_code": 0, "ended": "by-lab", "note": None, "counters": None} for node in self.node_names()
             },
+            "logs": {node: self._logged(node) for node in self.logs},
             "problems": [],
         } | self.manifest
 

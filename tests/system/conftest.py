@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from lab.orchestrate.progress import Silent
 from lab.orchestrate.session import Judged, Request, run_scenario
 from lab.runtimes.images import ensure_images
+from tests.tshark import differences
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ROOT / "scenarios"
@@ -71,7 +73,10 @@ def run_here(spark: SparkSession, tmp_path: Path) -> Runner:
         else:
             path = scenario
         request = Request(path, tmp_path / "runs", seed=seed, runtime=runtime)
-        return run_scenario(request, Silent(), spark=SharedSpark(spark))
+        judged = run_scenario(request, Silent(), spark=SharedSpark(spark))
+        if shutil.which("tshark"):
+            assert differences(judged.folder.path / "capture.pcapng") == []
+        return judged
 
     return run
 

@@ -39,6 +39,7 @@ nodes: {producers: 1, consumers: 2}
 workload: {topics: 1, messages: 50, rate: 50/s}
 impairments:
   - {on: consumers, direction: down, loss: 5%}
+expect: {delivery: "== 100%"}
 settle: {quiet: 1s, at_most: 10s}
 """
 
@@ -122,6 +123,7 @@ def kill(folder: Path, client: Any, one: Killed, delay_s: float) -> None:
         one.faults.append(f"ended with {one.code}: {''.join(watched.lines[-5:])}")
     one.left = what_is_left(client, watched, namespaces)
     one.faults += unreadable(watched)
+    one.faults += unfinished(watched, one.stage)
     if one.number != signal.SIGKILL and list(watched.folder.glob("runs/killed/*/*.part")):
         one.faults.append("half a file was left")
 
@@ -144,7 +146,7 @@ def what_is_left(client: Any, watched: Watched, namespaces: set[str]) -> list[st
 
 
 def unreadable(watched: Watched) -> list[str]:
-    """Captures of the run folder that cannot be read, and a manifest that tells a whole run of what was none."""
+    """Captures and manifests of the run folder that cannot be read."""
     faults = []
     for capture in watched.folder.glob("runs/killed/*/pcap/*.pcap"):
         try:
@@ -155,6 +157,18 @@ def unreadable(watched: Watched) -> list[str]:
     for manifest in watched.folder.glob("runs/killed/*/manifest.json"):
         json.loads(manifest.read_text("utf-8"))
     return faults
+
+
+def unfinished(watched: Watched, stage: str) -> list[str]:
+    """What the folder of a run that was stopped lacks to be analysed; a whole run may not be told of what was none."""
+    stages = list(STAGES)
+    if not stages.index("prepare") < stages.index(stage) <= stages.index("settle"):
+        return []  # the folder may not be there yet, or the run may have been over
+    try:
+        manifest = json.loads((watched.folder / "runs" / "latest" / "manifest.json").read_text("utf-8"))
+    except OSError as error:
+        return [str(error)]
+    return ["the manifest tells of a whole run"] if manifest["completed"] or not manifest["problems"] else []
 
 
 def table(kills: list[Killed]) -> str:

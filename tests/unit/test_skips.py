@@ -20,6 +20,7 @@ MACHINE = """
     pytest_plugins = ["skips"]
     skips.NEEDS["docker"] = lambda: {lack!r}
     skips.NEEDS["netns"] = lambda: None
+    skips.NEEDS["tshark"] = lambda: {lack!r}
 
     def pytest_configure(config):
         for name in skips.NEEDS:
@@ -35,6 +36,14 @@ MACHINE = """
         ("no engine", "docker", "pass", 0, "1 skipped, allowed: docker: no engine"),
         (None, "netns", "pytest.skip('docker: no engine')", 1, "1 skipped, NOT ALLOWED: docker: no engine"),
         (None, "docker", "pass", 0, "none"),
+        ("it is not there", "tshark", "assert False", 0, "1 skipped, allowed: tshark: it is not there"),
+        (
+            None,
+            "tshark",
+            "pytest.skip('tshark: it is not there')",
+            1,
+            "1 skipped, NOT ALLOWED: tshark: it is not there",
+        ),
         (None, "docker", "pytest.importorskip('no_such_module')", 1, "*NOT ALLOWED*no_such_module*"),
         (None, "docker", "assert False", 1, "none"),
     ],

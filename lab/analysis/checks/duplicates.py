@@ -22,7 +22,7 @@ def check(facts: Facts, wanted: Any) -> Check:
         failed=failed,
         reason=reason,
         # Whatever was not seen could only add to this; but a network that is not as asked may itself repeat.
-        proof=not facts.doubts.conditions,
+        proof=not facts.doubts.conditions and not facts.doubts.outputs,
         evidence=[scene.seen(row) for row in facts.samples.doubled],
         evidence_in_all=numbers.doubled,
     )

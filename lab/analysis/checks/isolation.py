@@ -10,7 +10,7 @@ from typing import Any
 from lab.analysis.checks.judge import Finding, judge
 from lab.analysis.evidence import Scene
 from lab.analysis.facts import Attempt, Facts
-from lab.analysis.wire import TCP, UDP
+from lab.analysis.reading.internet import TCP, UDP
 from lab.model.results import Check
 
 _PROTOCOLS = {1: "ICMP", 2: "IGMP", TCP: "TCP", UDP: "UDP", 58: "ICMPv6"}

@@ -18,7 +18,7 @@ def check(facts: Facts, wanted: Any) -> Check:
         observed=f"{numbers.out_of_order} out of order",
         failed=failed,
         reason=f"{numbers.out_of_order} messages came after a later one" if failed else "as expected",
-        proof=not facts.doubts.conditions,
+        proof=not facts.doubts.conditions and not facts.doubts.outputs,
         evidence=[scene.seen(row) for row in facts.samples.out_of_order],
         evidence_in_all=numbers.out_of_order,
     )

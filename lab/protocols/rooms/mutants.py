@@ -9,6 +9,7 @@ import heapq
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 
 from lab.protocols.rooms import texts
@@ -26,6 +27,13 @@ class DropsTenth(Broker):
     def forward(self, message: Message, publisher: Address, now: float) -> None:
         if self.counters["published"] % 10:
             super().forward(message, publisher, now)
+
+
+class Alters(Broker):
+    def forward(self, message: Message, publisher: Address, now: float) -> None:
+        if self.counters["published"] % 10 == 0:
+            message = replace(message, payload=message.payload.replace(b"degree", b"decree"))
+        super().forward(message, publisher, now)
 
 
 class Doubles(Broker):
@@ -147,6 +155,7 @@ class Wanders(Publisher):
 
 CLASSES: dict[str, type[Core]] = {
     "drops-tenth": DropsTenth,
+    "alters": Alters,
     "doubles": Doubles,
     "never-retransmits": NeverRetransmits,
     "wrong-room": WrongRoom,

@@ -1,29 +1,33 @@
-"""The rooms datagram: bytes to message and back. Must not know what a message means.
+"""The rooms datagram: bytes to message and back, as its wire table says. Must not know what a message means.
 
-500 bytes: type, sequence number, room number (4 bytes, big-endian; 2^31-1: none), text (UTF-8, zero padded).
 The text is kept as bytes, so that what is passed on is what was received, whatever it holds.
 """
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-SIZE = 500
-MAX_TEXT = 494
-NO_ROOM = 2**31 - 1
-_LAYOUT = struct.Struct(">BBI494s")
+from lab.protocols.wire.codec import layout
+from lab.protocols.wire.shipped import shipped
+
+_TABLE = shipped("rooms")
+_LAYOUT = layout(_TABLE, "PUB")  # all messages have the same
+_CODES = {message.name: int(message.field("type").value or 0) for message in _TABLE.messages}
+_FIELDS = _TABLE.fields()
+SIZE = _LAYOUT.size
+MAX_TEXT = _FIELDS["text"].size or 0
+NO_ROOM = dict(_FIELDS["room"].names)["none"]
 
 
 class Type(IntEnum):
-    ACK = 1
-    BRK = 2
-    NEW = 3
-    PUB = 4
-    SUB = 5
-    USUB = 6
-    MES = 7
+    ACK = _CODES["ACK"]
+    BRK = _CODES["BRK"]
+    NEW = _CODES["NEW"]
+    PUB = _CODES["PUB"]
+    SUB = _CODES["SUB"]
+    USUB = _CODES["USUB"]
+    MES = _CODES["MES"]
 
 
 _TYPES = {int(kind): kind for kind in Type}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -161,6 +163,17 @@ def test_a_tap_that_breaks_ends_it_and_the_links_are_cleared(monkeypatch: Patch,
     with pytest.raises(OSError, match="the tap is broken"):
         run(world, capsys, Path("captures"))
     assert world.did[-1][0] == "clear"
+
+
+def test_a_full_disk_is_told_in_one_line(monkeypatch: Patch, capsys: Capsys) -> None:
+    def full(_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(fabric.Fabric, "run", full)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["fabric", "--folder", "/captures"])
+    assert fabric.main() == 3
+    assert capsys.readouterr().err == "/captures cannot be written: No space left on device\n"
 
 
 def test_the_real_process_answers_and_ends_with_its_input(tmp_path: Path) -> None:

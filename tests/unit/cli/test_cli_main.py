@@ -15,7 +15,7 @@ import pytest
 import typer
 
 import lab
-from lab.cli.main import CODES, ERROR, main
+from lab.cli.main import CODES, ERROR, STOPPING, main, this_command
 from lab.errors import HostError
 
 ROOT = Path(lab.__file__).resolve().parent.parent
@@ -29,7 +29,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def signals() -> Iterator[None]:
     """`main` puts its own handlers in place."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in STOPPING}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -61,7 +61,8 @@ def one_document(text: str) -> dict[str, Any]:
 
 def few_lines(tmp_path: Path, **changes: str) -> Path:
     path = tmp_path / "test.yaml"
-    keys = {"name": "test", "protocol": "rooms", "nodes": "{producers: 1, consumers: 1}", **changes}
+    first = {"name": "test", "protocol": "rooms", "nodes": "{producers: 1, consumers: 1}"}
+    keys = {**first, **changes, "expect": "{order: fifo}"}
     path.write_text("".join(f"{key}: {value}\n" for key, value in keys.items()))
     return path
 
@@ -189,7 +190,7 @@ def test_json_after_two_dashes_is_a_name(capsys: Capture) -> None:
         assert err.startswith("error: --json: th")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", STOPPING)
 def test_a_signal_ends_with_3_after_the_clean_up(number: signal.Signals, stand_in: Any, capsys: Capture) -> None:
     cleaned = []
 
@@ -197,7 +198,8 @@ def test_a_signal_ends_with_3_after_the_clean_up(number: signal.Signals, stand_i
         try:
             signal.raise_signal(number)
         finally:
-            signal.raise_signal(number)  # a second one must not break the clean-up off
+            for again in STOPPING:
+                signal.raise_signal(again)  # a second one must not break the clean-up off
             cleaned.append(True)
 
     stand_in(body)
@@ -205,7 +207,38 @@ def test_a_signal_ends_with_3_after_the_clean_up(number: signal.Signals, stand_i
     out, err = capsys.readouterr()
     assert cleaned == [True]
     assert one_document(out)["error"] == "Interrupted"
-    assert err == f"error: stopped by {number.name}; everything was taken down\n"
+    assert err == f"error: stopped by {number.name}\n"
+
+
+def test_a_closed_terminal_does_not_end_what_was_told_to_outlive_it(stand_in: Any) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    stand_in(lambda: signal.raise_signal(signal.SIGHUP))
+    assert main(["do"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "does", "told"),
+    [
+        (["run", str(GOOD)], "lab.orchestrate.session.run_scenario", "everything was taken down"),
+        (["analyse", "x"], "lab.cli.commands.RunFolder.open", "there is no verdict"),
+        (["check", str(GOOD)], "lab.orchestrate.session.load_checked", "there may be files that were not checked"),
+        (["clean"], "lab.orchestrate.clean.clean", "there may be more to remove: run it again"),
+        (["doctor"], "lab.doctor.examine.examine", "what it had started was taken down"),
+    ],
+)
+def test_of_a_command_that_was_stopped_is_said_what_is_true(
+    command: list[str], does: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(does, lambda *_: signal.raise_signal(signal.SIGINT))
+    assert main(command) == 3
+    assert capsys.readouterr() == ("", f"error: stopped by SIGINT; {told}\n")
+
+
+@pytest.mark.parametrize("arguments", [["analyse", "evil\x1b[31m"], ["--evil\x1b[31m"], ["check", "evil\x1b[31m"]])
+def test_a_name_cannot_give_orders_to_the_terminal(arguments: list[str], capsys: Capture) -> None:
+    assert main(arguments) == 3
+    out, err = capsys.readouterr()
+    assert (out, "\x1b" in err, "evil\\x1b[31m" in err) == ("", False, True)
 
 
 # lab check.
@@ -260,6 +293,43 @@ def test_a_defect_while_checking(monkeypatch: pytest.MonkeyPatch, capsys: Captur
     assert "this is a defect of the lab" in capsys.readouterr().err
 
 
+# Where it is started.
+
+
+@pytest.mark.parametrize("arguments", [["run", str(GOOD)], ["analyse", "/"], ["doctor"]])
+def test_a_current_folder_that_is_gone(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(arguments) == 3
+    told = "the current folder cannot be used: No such file or directory"
+    assert capsys.readouterr().err == f"error: {told}\n  expected: a folder that is still there\n  try: cd into one\n"
+
+
+@pytest.mark.parametrize("command", [["run", str(GOOD)], ["analyse", "nowhere"]])
+def test_a_master_that_is_none_is_refused_before_anything_starts(command: list[str], capsys: Capture) -> None:
+    assert main([*command, "--master", "foo"]) == 3
+    err = capsys.readouterr().err
+    assert err.startswith("error: --master: 'foo' is not a Spark master\n  expected: local, local[4], local[*], ")
+
+
+def test_the_command_that_starts_this_program_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "lab"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["./lab", "run"])
+    assert this_command() == [str(script)]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert this_command() == ["lab"]
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "lab" / "__main__.py"), "run"])
+    assert this_command() == [sys.executable, "-m", "lab"]
+
+
 # The program itself.
 
 
@@ -298,6 +368,66 @@ def test_when_the_output_cannot_be_written_there_is_no_verdict() -> None:
         done = program("analyse", "--json", "nowhere", stdout=full)
     assert done.returncode == 3
     assert done.stderr.endswith(b"error: the output could not be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("more", [{}, {"PYTHONUNBUFFERED": "1"}])
+@pytest.mark.parametrize("arguments", [["check", "scenarios/clean.yaml"], ["check", "--json", "nowhere"], ["--help"]])
+def test_a_full_disk_is_no_defect_of_the_lab(arguments: list[str], more: dict[str, str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = program(*arguments, stdout=full, **more)
+    assert done.returncode == 3
+    assert done.stderr == b"error: the output could not be written: No space left on device\n"
+
+
+VERDICT = """
+import sys, typer
+from lab.cli import commands, main
+app = typer.Typer()
+app.callback()(lambda: None)
+@app.command("do")
+def do(say: str) -> int:
+    print(say, file=sys.stderr, flush=True)
+    typer.echo("pass")
+    return 0
+@app.command("fail")
+def fail(say: str) -> None:
+    raise RuntimeError(say)
+commands.app = app
+main.run()
+"""
+CASES = [  # what is closed or full, and the exit code of a command that printed a verdict and a line for a person
+    ("", 0),
+    (">&-", 3),
+    ("<&- >&-", 3),
+    (">&- 2>&-", 3),
+    (">/dev/full", 3),
+    ("2>/dev/full", 3),
+    (">/dev/full 2>/dev/full", 3),
+    ("2>&-", 0),
+    ("<&- 2>&-", 0),
+]
+
+
+@pytest.mark.parametrize(("closed", "code"), CASES)
+def test_a_verdict_that_nobody_could_see_is_none(closed: str, code: int) -> None:
+    command = f'exec "$0" -c "$1" do hello {closed}'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, VERDICT], cwd=ROOT, capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert done.stdout in (b"", b"pass\n")
+    assert code or done.stdout
+
+
+@pytest.mark.parametrize("arguments", ["fail hello", "check", "no-such-command"])
+@pytest.mark.parametrize("closed", [*(case[0] for case in CASES[1:])])
+def test_what_cannot_be_told_still_ends_with_3(arguments: str, closed: str) -> None:
+    command = f'exec "$0" -c "$1" {arguments} {closed}'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, VERDICT], cwd=ROOT, capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 3, done.stderr
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])

@@ -13,7 +13,7 @@ import pytest
 from fakes import FakeRuntime
 
 from lab.cli import commands
-from lab.cli.main import Interrupted, main
+from lab.cli.main import STOPPING, Interrupted, main
 from lab.errors import HostError
 from lab.orchestrate import session
 from lab.orchestrate.progress import STAGES, Silent
@@ -44,7 +44,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRuntime]:
     monkeypatch.setattr(session, "choose", lambda *_: (fake, "a test"))
     monkeypatch.setattr(session, "SparkStart", ReadySpark)
     monkeypatch.setattr(session, "clear_away", lambda *_, **__: None)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in STOPPING}
     yield fake
     for number, handler in before.items():
         signal.signal(number, handler)

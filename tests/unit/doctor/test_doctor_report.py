@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,10 +92,18 @@ def in_terminal(columns: int, monkeypatch: pytest.MonkeyPatch, show: Any) -> str
         monkeypatch.setattr("sys.stderr", stream)
         show()
         stream.flush()
-        shown = os.read(ours, 1 << 16)
+        shown = _all_of(ours)
     os.close(ours)
     monkeypatch.undo()
     return shown.decode()
+
+
+def _all_of(terminal: int) -> bytes:
+    """Everything that was written: the kernel hands it over in pieces, and may be late with the next."""
+    shown = b""
+    while select.select([terminal], [], [], 0.2)[0]:
+        shown += os.read(terminal, 1 << 16)
+    return shown
 
 
 @pytest.mark.parametrize(("columns", "most"), [(200, WIDEST), (70, 70)])

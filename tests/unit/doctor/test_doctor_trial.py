@@ -154,6 +154,24 @@ def test_one_that_hangs_is_taken_down_in_time(runtime: Runtime, tmp_path: Path) 
     assert runtime.calls[-1] == "down"
 
 
+def test_a_limit_that_was_lost_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Waits:
+        def __del__(self) -> None:  # what is raised in here is told on standard error and forgotten
+            threading.Event().wait()
+
+    monkeypatch.setattr("lab.doctor.limit.AGAIN_S", 0.05)
+    lost: list[object] = []
+    monkeypatch.setattr("sys.unraisablehook", lost.append)
+
+    def hang() -> None:
+        Waits()
+        threading.Event().wait()
+
+    with pytest.raises(LateError), time_limit(0.05):
+        hang()
+    assert len(lost) == 1
+
+
 def test_a_limit_ends_with_its_block() -> None:
     before = signal.getsignal(signal.SIGALRM)
     with time_limit(30.0):

@@ -19,12 +19,15 @@ FILE = "test.yaml"
 WHO = Identity("20260101-000000-abcdef", 7, bytes(range(16)))
 CIDRS = {"producers": "172.20.0.0/24", "consumers": "172.30.0.0/24"}
 GOOD = {"name": "test", "protocol": "rooms", "nodes": "{producers: 2, consumers: 3}"}
+EXPECT = {"expect": "{duplicates: 0}"}  # last in the file, unless a test has its own
 
 
 def text_of(**changes: str | None) -> str:
     """The good scenario with other values for some keys; None leaves a key out."""
-    keys = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
-    return "".join(f"{key}: {value}\n" for key, value in keys.items())
+    keys: dict[str, str | None] = {**GOOD, **changes}
+    if "expect" not in changes:
+        keys |= EXPECT
+    return "".join(f"{key}: {value}\n" for key, value in keys.items() if value is not None)
 
 
 def checked(**changes: str | None) -> tuple[Scenario, Document]:

@@ -26,6 +26,7 @@ BEYOND_A_SCHEMA = {
     "expect-delivery-unsubscribed",
     "expect-latency-unsubscribed",
     "expect-nothing",
+    "expect-only-off",
     "expect-order-unsubscribed",
     "impair-all-twice",
     "impair-twice",

@@ -186,7 +186,7 @@ def test_an_empty_file(text: str) -> None:
     [
         ("a: 1\nb: {c: 2, c: 3}\n", "f:2:11: the key 'c' stands twice"),
         ("a: 1\n'a': 2\n", "f:2:1: the key 'a' stands twice"),
-        ("a: 1\n<<: {b: 2}\n", "f:2:1: merge keys (<<) are not used in scenarios"),
+        ("a: 1\n<<: {b: 2}\n", "f:2:1: merge keys (<<) are not used here"),
         ("? [a, b]\n: 1\n", "f:1:3: a key must be a word"),
         ("{a: 1}: 2\n", "f:1:1: a key must be a word"),
         ("a: {: 1}\n", "f:1:5: not valid YAML: a value is missing here"),
@@ -223,7 +223,7 @@ def test_numbers_up_to_their_bound() -> None:
 
 
 def test_positions_in_a_document_that_could_not_be_read() -> None:
-    assert Document("f").where(("a", 1)) == "f:1:1"
+    assert Document("f", "").where(("a", 1)) == "f:1:1"
 
 
 def test_positions() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
 import time
+import types
 from pathlib import Path
 
 import pytest
 
-from lab.model.owner import forget_dead_scratches, is_alive, owner_mark, scratch
+from lab.model import owner
+from lab.model.owner import forget_dead_scratches, life_of, owner_mark, scratch
 
 PRINT_MARK = "from lab.model.owner import owner_mark; print(owner_mark(), flush=True); input()"
 
@@ -28,10 +31,10 @@ def test_a_living_process_is_told_from_one_that_ended() -> None:
     process, mark = start()
     try:
         assert mark != owner_mark()
-        assert is_alive(mark)
+        assert life_of(mark) == "alive"
     finally:
         process.communicate("\n", timeout=30)
-    assert not is_alive(mark)
+    assert life_of(mark) == "dead"
 
 
 def test_one_that_was_killed_and_not_yet_collected_is_dead() -> None:
@@ -41,27 +44,83 @@ def test_one_that_was_killed_and_not_yet_collected_is_dead() -> None:
         assert process.stdout is not None
         assert process.stdout.read() == ""  # its end of the pipe closes as it dies
         for _ in range(1000):
-            if not is_alive(mark):
+            if life_of(mark) == "dead":
                 break
-        assert not is_alive(mark)
+        assert life_of(mark) == "dead"
         assert process.returncode is None, "it must still be a zombie here"
     finally:
         process.communicate(timeout=30)
 
 
+def changed(**parts: str) -> str:
+    """This process's mark with other parts."""
+    names = ("boot", "pid", "started", "namespace", "machine")
+    return ":".join({**dict(zip(names, owner_mark().split(":"), strict=True)), **parts}.values())
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This machine's identity, whatever the machine of the test has."""
+    file = tmp_path / "machine-id"
+    file.write_text("0123456789abcdef" * 2 + "\n")
+    monkeypatch.setattr(owner, "MACHINE_IDS", (tmp_path / "nowhere", file))
+    return file
+
+
 def test_this_process_is_alive_under_its_own_mark_only() -> None:
-    boot, pid, started = owner_mark().split(":")
-    assert is_alive(f"{boot}:{pid}:{started}")
-    assert not is_alive(f"{boot}:{pid}:{int(started) + 1}"), "the number was used again"
-    assert not is_alive(f"{'0' * len(boot)}:{pid}:{started}"), "another boot"
-    assert not is_alive(f"{boot}:{2**22 + 1}:{started}"), "no process can have this number"
+    started = owner_mark().split(":")[2]
+    assert life_of(changed()) == "alive"
+    assert life_of(changed(started=str(int(started) + 1))) == "dead", "the number was used again"
+    assert life_of(changed(pid=str(2**22 + 1))) == "dead", "no process can have this number"
+    assert life_of(changed(machine="another")) == "alive", "one boot and one namespace are enough"
 
 
-@pytest.mark.parametrize("rest", ["", ":", "::", ":x:1", ":-1:1", ":1", ":1:"])
-def test_a_mark_that_is_none_is_dead(rest: str) -> None:
-    boot = owner_mark().partition(":")[0]
-    assert not is_alive(boot + rest)
-    assert not is_alive(rest)
+def test_what_an_earlier_boot_of_this_machine_left_is_dead(machine: Path) -> None:
+    assert life_of(changed(boot="an-earlier-one")) == "dead"
+    assert life_of(changed(boot="an-earlier-one", namespace="1")) == "dead"
+
+
+def test_another_machine_cannot_be_judged(machine: Path) -> None:
+    assert life_of(changed(boot="theirs", machine="theirs")) == "unknown"
+
+
+def test_an_image_may_bring_one_machine_id_to_many_machines(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = changed(boot="theirs")
+    monkeypatch.setattr(os, "uname", lambda: types.SimpleNamespace(nodename="another-host"))
+    assert life_of(here) == "unknown"
+
+
+@pytest.mark.parametrize("content", ["", "uninitialized\n"])
+def test_a_machine_without_identity_cannot_tell_its_own_earlier_boots(machine: Path, content: str) -> None:
+    machine.write_text(content)
+    assert owner_mark().endswith(":none")
+    assert life_of(changed()) == "alive"
+    assert life_of(changed(boot="an-earlier-one")) == "unknown"
+
+
+def test_another_pid_namespace_cannot_be_judged() -> None:
+    assert life_of(changed(namespace="1")) == "unknown"
+
+
+def test_where_proc_shows_another_namespace_nobody_can_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "readlink", lambda _: "1")
+    assert life_of(owner_mark()) == "unknown"
+
+
+@pytest.mark.parametrize("mark", ["", ":", "::::", "b:1:2", "b:x:1:2:3", "b:-1:1:2:3", "b:1::2:3", "b:1:2:3:4:5"])
+def test_what_is_no_mark_cannot_be_judged(mark: str) -> None:
+    assert life_of(mark) == "unknown"
+    assert life_of(mark.replace("b", owner_mark().partition(":")[0])) == "unknown"
+
+
+LIFE = "import sys; from lab.model.owner import life_of; print(life_of(sys.argv[1]))"
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize("proc", [["--mount-proc"], []])
+def test_a_live_process_is_not_dead_for_a_container_of_this_machine(proc: list[str]) -> None:
+    command = ["unshare", "-pf", *proc, sys.executable, "-c", LIFE, owner_mark()]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout == "unknown\n"
 
 
 LEAVE_SCRATCH = """
@@ -87,10 +146,13 @@ def test_the_scratch_of_a_dead_process_goes_with_those_who_still_use_it(
     assert Path(theirs).is_dir()
     assert Path(f"/proc/{helper}").exists()
     (tmp_path / "brokerlab-scratch-of-somebody").write_text("a file is no scratch folder")
+    unjudged = tmp_path / f"brokerlab-scratch-{changed(namespace='1').replace(':', '.')}"
+    unjudged.mkdir()
     assert forget_dead_scratches() == 1
     assert not Path(theirs).exists()
     assert not is_running(int(helper))
     assert mine.is_dir()
+    assert unjudged.is_dir()
     assert forget_dead_scratches() == 0
 
 

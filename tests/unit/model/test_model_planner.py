@@ -132,7 +132,7 @@ def test_every_impaired_link_is_planned_once(on: str, direction: str) -> None:
 
 
 def test_only_what_is_expected_is_in_the_plan() -> None:
-    assert plan_of().expect == {"isolation": True, "fabricated": True}
+    assert plan_of(expect="{fabricated: true}").expect == {"isolation": True, "fabricated": True}
     plan = plan_of(
         expect='{delivery: ">= 99%", duplicates: 3, order: fifo, isolation: false,'
         ' latency: {p50: "< 100ms", max: "<= 2s"}}'

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from lab.errors import InternalError
 from lab.model.results import (
     Autopsy,
     Bytes,
@@ -170,3 +171,9 @@ def test_one_fail_fails_and_nothing_but_passes_pass(verdicts: list[Any]) -> None
     checks = [Check(name="c", verdict=one, expected="", observed="", reason="") for one in verdicts]
     wanted = "fail" if "fail" in verdicts else "unknown" if "unknown" in verdicts or not verdicts else "pass"
     assert overall(checks) == wanted
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_json_cannot_say_is_a_defect_of_the_lab(number: float) -> None:
+    with pytest.raises(InternalError, match="a number that is not finite"):
+        canonical(sample().model_copy(update={"duration_s": number}))

@@ -244,14 +244,17 @@ def test_a_mutant_that_makes_no_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    "expect", ["{}", "{isolation: false}", "{fabricated: false}", "{duplicates: 0}", "{order: fifo}"]
+    "expect", ["{isolation: true}", "{isolation: false, fabricated: true}", "{duplicates: 0}", "{order: fifo}"]
 )
 def test_expectations_that_can_be_judged(expect: str) -> None:
     checked(expect=expect)
 
 
-def test_without_any_expectation_there_is_no_verdict() -> None:
-    assert refused(expect="{isolation: false, fabricated: false}").what.startswith("nothing is expected")
+@pytest.mark.parametrize("expect", ["{}", "{isolation: false}", "{isolation: false, fabricated: false}"])
+def test_without_any_expectation_there_is_no_verdict(expect: str) -> None:
+    """What is checked unasked would pass where nothing was delivered."""
+    assert refused(expect=expect).what.startswith("nothing is expected")
+    assert refused(expect=None).what == "the key 'expect' is missing"
     checked(expect="{isolation: false, fabricated: false, duplicates: 0}")
 
 

@@ -150,3 +150,21 @@ def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout == "the run folder cannot be made: Permission denied\n"
+
+
+def test_what_the_file_system_refuses_is_one_clear_error(tmp_path: Path) -> None:
+    place = tmp_path / "evil\x1b[31m"
+    place.mkdir()
+    (place / "a.json").mkdir()  # the file cannot take its place
+    with pytest.raises(HostError, match="cannot be written: Is a directory") as caught:
+        write_json(place / "a.json", {})
+    assert caught.value.where == f"{tmp_path}/evil\\x1b[31m/a.json"
+    assert [entry.name for entry in place.iterdir()] == ["a.json"], "half a file was left"
+
+
+def test_a_name_cannot_give_orders_to_the_terminal(tmp_path: Path) -> None:
+    for do in (RunFolder.open, lambda path: RunFolder.create(path, "test", "id")):
+        (tmp_path / "evil\x1b[31m").touch()
+        with pytest.raises((InputError, HostError)) as caught:
+            do(tmp_path / "evil\x1b[31m")
+        assert "\x1b" not in str(caught.value)

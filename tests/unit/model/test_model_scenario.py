@@ -102,7 +102,8 @@ def test_subnets() -> None:
 def test_subnets_can_be_given_by_a_program() -> None:
     subnets = Subnets(producers="172.20.0.0/24", consumers="172.30.0.0/24")
     nodes = {"producers": 1, "consumers": 1}
-    assert Scenario(name="test", protocol="rooms", nodes=nodes, subnets=subnets).subnets == subnets  # type: ignore[arg-type]
+    given = {"name": "test", "protocol": "rooms", "nodes": nodes, "expect": {"order": "fifo"}}
+    assert Scenario.model_validate({**given, "subnets": subnets}).subnets == subnets
 
 
 def test_topics_are_names() -> None:

@@ -93,7 +93,7 @@ DOCUMENTED = [
     {"expect": '{delivery: "> 99.99%"}'},
     {"expect": '{delivery: "<10%"}'},
     {"expect": '{latency: {max: "<=1.5s", p99: "< 1m", p95: "< 900us"}}'},
-    {"expect": "{fabricated: false}"},
+    {"expect": "{duplicates: 0, fabricated: false}"},
     {"settle": "{quiet: 1s, at_most: 15s}"},
     {"settle": "{quiet: 0.5s}"},
     {"seed": "0"},

@@ -127,6 +127,8 @@ def test_a_refusal_says_what_to_write(read: Any, value: Any, what: str, hint: st
         ("≥99%", '">= 99%"'),
         ("=< 99%", '"<= 99%"'),
         ("≤ 5%", '"<= 5%"'),
+        ("9\ud7fc", '">= 9\\ud7fc"'),
+        ("=> 9\x1b", '">= 9\\x1b"'),
         (99, ""),
         (">=", ""),
         (">= >= 1%", ""),

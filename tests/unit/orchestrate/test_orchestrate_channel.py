@@ -40,6 +40,13 @@ def test_its_end_is_told_with_its_last_words() -> None:
         channel(None).ask(1, do="open")
 
 
+def test_its_end_is_told_as_often_as_it_is_asked() -> None:
+    ended = channel(None)
+    for _ in range(3):
+        with pytest.raises(HostError, match="the fabric ended during 'stop'"):
+            ended.ask(1, do="stop")
+
+
 def test_its_end_before_the_question_is_told_the_same_way() -> None:
     class Gone(FakeStreams):
         def write(self, data: bytes) -> None:

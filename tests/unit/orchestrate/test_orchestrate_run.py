@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import io
 import json
+import os
+import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from fakes import FakeRuntime
 
+from lab.analysis.inputs import open_run
 from lab.errors import HostError, InputError, LateError
+from lab.model.runfolder import RunFolder
 from lab.orchestrate import run as run_module
 from lab.orchestrate.progress import STAGES, Silent
-from lab.orchestrate.session import Request, run_scenario
+from lab.orchestrate.record import UNFINISHED
+from lab.orchestrate.session import Request, analyse_run, run_scenario
 
 SCENARIO = """\
 name: tiny
@@ -96,6 +105,133 @@ def test_the_folder_of_a_run(scenario: Path) -> None:
     assert names == {"scenario.yaml", "plan.json", "messages.jsonl", "manifest.json", "pcap", "logs", "capture.pcapng"}
     log = (folder / "logs" / "consumer1.log").read_text("utf-8").splitlines()
     assert log[0].endswith(" out hello")
+
+
+def test_the_scenario_of_a_run_is_the_one_that_was_read(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = FakeRuntime()
+
+    def edited() -> dict[str, str]:  # while the run waits for its subnets
+        scenario.write_text(SCENARIO.replace("messages: 4", "messages: 5"), encoding="utf-8")
+        return {}
+
+    monkeypatch.setattr(runtime, "taken_subnets", edited)
+    execute(scenario, runtime)
+    [folder] = (scenario.parent / "runs" / "tiny").iterdir()
+    assert (folder / "scenario.yaml").read_text("utf-8") == SCENARIO
+    assert json.loads((folder / "plan.json").read_text("utf-8"))["workload"]["messages"] == 4
+
+
+@pytest.mark.parametrize("call", ["prepare", "network_up", "start broker", "producer1 create", "fabric impair"])
+def test_a_run_that_is_killed_leaves_a_folder_that_can_be_analysed(scenario: Path, call: str) -> None:
+    runtime = FakeRuntime()
+    seen: list[Any] = []
+    runs = scenario.parent / "runs"
+
+    def look(name: str) -> None:
+        if name == call:  # killed here, this is what would be left
+            seen.append(open_run(runs / "latest").manifest)
+
+    runtime.at = look
+    _, manifest = execute(scenario, runtime)
+    [left] = seen
+    assert not left.completed
+    assert left.problems == (UNFINISHED,)
+    assert bool(left.links) == (call not in ("prepare", "network_up"))
+    assert manifest["completed"]
+    assert manifest["problems"] == []
+
+
+class FullLog(io.StringIO):
+    """A log on a disk that is full from some line on."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+
+    def flush(self) -> None:
+        self.room -= 1
+        if self.room < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def close(self) -> None:
+        if self.room < 0:
+            super().close()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().close()
+
+
+@pytest.mark.parametrize("room", range(5))
+def test_a_full_disk_ends_the_run_at_once(scenario: Path, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = Path.open
+    for name in ("READY_TIMEOUT_S", "PHASE_TIMEOUT_S", "STOP_TIMEOUT_S"):
+        monkeypatch.setattr(run_module, name, 60.0)  # nobody waits that long
+    monkeypatch.setattr(
+        Path, "open", lambda self, *a, **k: FullLog(room) if self.name == "consumer2.log" else usual(self, *a, **k)
+    )
+    runtime = FakeRuntime()
+    began = time.monotonic()
+    ended, manifest = execute(scenario, runtime)
+    if room == 4:  # hello, ready, subscribe, counters
+        assert str(ended) == "no Spark in this test"
+        return
+    assert time.monotonic() - began < 30
+    assert isinstance(ended, HostError)
+    assert ended.what == "cannot be written: No space left on device"
+    assert (ended.where or "").endswith("/logs/consumer2.log")
+    assert runtime.calls[-1] == "down"
+    assert not manifest["completed"]
+
+
+@pytest.mark.parametrize("name", ["plan.json", "messages.jsonl", "scenario.yaml", "manifest.json", "capture.pcapng"])
+def test_a_file_that_cannot_be_written_is_one_clear_error(
+    scenario: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = Path.open
+
+    def full(self: Path, mode: str = "r", *rest: Any, **more: Any) -> Any:
+        if self.name.removesuffix(".part") == name and "w" in mode:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return usual(self, mode, *rest, **more)
+
+    monkeypatch.setattr(Path, "open", full)
+    ended, _ = execute(scenario, FakeRuntime())
+    assert isinstance(ended, HostError)
+    assert ended.what == "cannot be written: No space left on device"
+    assert (ended.where or "").endswith("/" + name)
+
+
+def test_the_manifest_says_what_was_written_to_each_log(scenario: Path) -> None:
+    runtime = FakeRuntime()
+    runtime.at = lambda call: runtime.programs["consumer1"].print("ü \x00\r") if call == "fabric settle" else None
+    _, manifest = execute(scenario, runtime)
+    [folder] = (scenario.parent / "runs" / "tiny").iterdir()
+    assert manifest["completed"]
+    assert "ü \x00\n" in (folder / "logs" / "consumer1.log").read_text("utf-8")
+    assert sorted(manifest["logs"]) == ["broker", "consumer1", "consumer2", "producer1"]
+    for name, told in manifest["logs"].items():
+        data = (folder / "logs" / f"{name}.log").read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        assert told == {"lines": data.count(b"\n"), "bytes": len(data), "sha256": digest}
+        assert told["lines"] > 0
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("o44: java.io.IOException: No space left on device\\n at"), "cannot be written: No space left"),
+        (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "cannot be written: Disk quota exceeded"),
+        (HostError("Spark did not start"), "^Spark did not start"),
+    ],
+)
+def test_a_disk_that_fills_while_the_captures_are_analysed(
+    tmp_path: Path, error: Exception, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("lab.analysis.job.analyse", full)
+    with pytest.raises(HostError, match=told):
+        analyse_run(RunFolder(tmp_path), Silent(), cast("Any", SimpleNamespace(get=lambda: None)))
 
 
 class Raising(Silent):

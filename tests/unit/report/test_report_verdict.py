@@ -59,8 +59,13 @@ def missing(number: int, consumer: str, cause: str = "lost-after-broker") -> Aut
     )
 
 
-def printed(capsys: pytest.CaptureFixture[str], shown: Results, folder: Path = Path("runs/tiny/1")) -> str:
-    print_verdict(shown, folder)
+def printed(
+    capsys: pytest.CaptureFixture[str],
+    shown: Results,
+    folder: Path = Path("runs/tiny/1"),
+    command: tuple[str, ...] = ("lab",),
+) -> str:
+    print_verdict(shown, folder, command)
     return capsys.readouterr().out
 
 
@@ -72,8 +77,36 @@ def test_a_fail_says_how_much_why_and_where_to_look(capsys: pytest.CaptureFixtur
     assert "message 2 to consumer1: lost." in text
     assert "verdict: fail" in text
     assert "run folder: runs/tiny/1" in text
-    assert "next: wireshark runs/tiny/1/capture.pcapng" in text
+    assert "next: lab analyse runs/tiny/1\n" in text  # there is no capture to be looked at
     assert "\x1b" not in text  # no colours where nobody sees them
+
+
+def test_what_to_type_next_can_be_typed_as_it_stands(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "my runs" / ("long" * 40)
+    folder.mkdir(parents=True)
+    (folder / "capture.pcapng").touch()
+    text = printed(capsys, results("pass"), folder, (str(tmp_path / ".venv" / "bin" / "lab"),))
+    assert f"\n      .venv/bin/lab analyse 'my runs/{'long' * 40}'\n" in text
+    assert f"\nnext: wireshark 'my runs/{'long' * 40}/capture.pcapng'\n" in text
+    text = printed(capsys, results("pass"), tmp_path, ("/usr/bin/python3", "-m", "lab"))
+    assert "\nnext: /usr/bin/python3 -m lab analyse .\n" in text
+
+
+def test_a_folder_cannot_give_orders_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "\x1b" not in printed(capsys, results("pass"), Path("runs/evil\x1b[31m"))
+
+
+def test_where_the_current_folder_is_gone_the_whole_path_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert f"run folder: {tmp_path}/run\n" in printed(capsys, results("pass"), tmp_path / "run")
 
 
 def test_a_pass_shows_what_was_observed_and_no_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Decoding captures, without Spark: file forms, damage, headers and markers."""
+"""Packets of a tap, without Spark: who sent them, headers, markers, and what is said of damage."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from lab.analysis.decode import SCHEMA, Tap, read_capture
-from lab.analysis.pcap import Damage, layout, walk
-from lab.analysis.wire import WIRES, Wire
+from lab.analysis.taps import SCHEMA, Tap, read_capture
+from lab.protocols.wire.shipped import shipped
+from lab.protocols.wire.table import Table
 
 MAC, PEER, STRANGER = "02:00:00:00:00:0b", "02:00:00:00:00:02", "02:00:00:00:00:99"
 MARKER = "m-producer1-7-9f3ab2c4"
 TIME_NS = 1_794_985_262_123_456_789
+
+ROOMS = shipped("rooms")
 
 
 def bytes_of(mac: str) -> bytes:
@@ -49,9 +51,10 @@ def file(*frames: bytes, order: str = "<", magic: int = 0xA1B23C4D, link_type: i
     return out
 
 
-def rows(tmp_path: Path, data: bytes, wire: Wire = WIRES["rooms"]) -> list[dict[str, Any]]:
+def rows(tmp_path: Path, data: bytes | None, table: Table | None = ROOMS) -> list[dict[str, Any]]:
     path = tmp_path / "one.pcap"
-    path.write_bytes(data)
+    if data is not None:
+        path.write_bytes(data)
     tap = Tap(
         link="consumer1@consumers",
         node="consumer1",
@@ -62,7 +65,7 @@ def rows(tmp_path: Path, data: bytes, wire: Wire = WIRES["rooms"]) -> list[dict[
         address="10.83.5.11",
         neighbours=(("10.83.5.2", "broker", "broker"), ("10.83.5.11", "consumer1", "consumer")),
         macs=(MAC, PEER),
-        wire=wire,
+        table=table,
     )
     found: list[dict[str, Any]] = []
     for batch in read_capture(tap):
@@ -85,6 +88,19 @@ def test_a_publication_that_came_down(tmp_path: Path) -> None:
         "capture": "consumer1@consumers",
         "frame": 1,
         "time_ns": TIME_NS,
+        "offset": 24,
+        "interface": 0,
+        "link_type": 1,
+        "captured": 542,
+        "vlan": None,
+        "inner_vlan": None,
+        "ip_id": 1,
+        "frag_offset": 0,
+        "more_fragments": False,
+        "tcp_seq": None,
+        "tcp_ack": None,
+        "tcp_flags": None,
+        "unreadable": None,
         "direction": "down",
         "node": "consumer1",
         "role": "consumer",
@@ -105,8 +121,10 @@ def test_a_publication_that_came_down(tmp_path: Path) -> None:
         "payload": room(),
         "type": "PUB",
         "seq": 200,
-        "topic": 258,
+        "topic": "258",
+        "text": MARKER,
         "text_bytes": len(MARKER),
+        "header_bytes": 6,
         "markers": [MARKER],
         "problem": None,
     }
@@ -128,7 +146,7 @@ def test_other_packets(tmp_path: Path) -> None:
     segment = struct.pack(">HHIIBBHHH", 80, 81, 1, 2, 0x80, 0, 0, 0, 0) + bytes(12) + b"data"
     later = ip(b"rest of it", flags=0x0001)
     v6 = bytes([0x60, 0, 0, 0, 0, 12, 17, 1]) + bytes(15) + b"\1" + bytes(15) + b"\2" + udp(b"six!")
-    arp, tcp, fragment, icmp, six = rows(
+    arp, tcp, icmp, six, fragment = rows(
         tmp_path,
         file(
             frame(bytes(28), kind=0x0806),
@@ -140,7 +158,7 @@ def test_other_packets(tmp_path: Path) -> None:
     )
     assert (arp["ip_src"], arp["proto"], arp["own"], arp["problem"]) == (None, None, False, None)
     assert (tcp["src_port"], tcp["dst_port"], tcp["payload"], tcp["type"]) == (80, 81, b"data", None)
-    assert (fragment["src_port"], fragment["payload"]) == (None, b"rest of it")
+    assert (fragment["frame"], fragment["src_port"], fragment["payload"]) == (3, None, None)
     assert (icmp["proto"], icmp["src_port"], icmp["payload"]) == (1, None, b"\3\3 unreachable")
     assert (six["ip_src"], six["ip_dst"], six["src_port"], six["payload"]) == ("::1", "::2", 50001, b"six!")
 
@@ -162,41 +180,71 @@ def test_markers_of_each_packet_only(tmp_path: Path) -> None:
 
 
 def test_a_protocol_without_a_table(tmp_path: Path) -> None:
-    (row,) = rows(tmp_path, file(frame(ip(udp(room())))), Wire())
+    (row,) = rows(tmp_path, file(frame(ip(udp(room())))), None)
     assert (row["type"], row["seq"], row["markers"]) == (None, None, [MARKER])
 
 
 def test_packets_that_are_not_whole(tmp_path: Path) -> None:
     found = rows(tmp_path, file(b"\0" * 10, frame(b"\x45" + bytes(5)), frame(b"\x35" + bytes(19))))
     problems = [row["problem"] for row in found]
-    assert problems == ["no whole Ethernet header", "no whole IP header", "no whole IP header"]
+    assert problems == ["no whole link header", "no whole IP header", "no whole IP header"]
     (row,) = rows(tmp_path, file(frame(ip(udp(room()))), cut=60))
     assert (row["problem"], row["length"]) == ("captured only in part", 602)
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "said", "offset", "unreadable"),
     [
-        (b"", "it ends inside the file header (0 of 24 bytes)"),
-        (b"\n\r\r\n" + bytes(40), "it is not a pcap file (it begins with 0a 0d 0d 0a)"),
-        (file(link_type=113), "its link type is 113, not Ethernet (1)"),
-        (file(frame(ip(udp(b"")))) + bytes(7), "it ends inside a record header, after frame 1"),
-        (file(frame(ip(udp(b""))))[:-1], "it ends inside a packet, after frame 0"),
-        (file() + b"\xff" * 40, "the record after frame 0 is damaged (it claims 4294967295 bytes)"),
+        (b"", "it ends inside the file header (0 of 24 bytes), after frame 0: 0 bytes from byte 0 on", 0, 0),
+        (b"#!/bin/sh" + bytes(40), "it is not a pcap file (it begins with 23 21 2f 62), after frame 0: ", 0, 49),
+        (file(frame(ip(udp(b"")))) + bytes(7), "it ends inside a record header, after frame 1: 7 bytes", 82, 7),
+        (file(frame(ip(udp(b""))))[:-1], "it ends inside a packet, after frame 0: 57 bytes from byte 24 on", 24, 57),
+        (file() + b"\xff" * 40, "the record is damaged (it claims 4294967295 bytes), after frame 0: 40 bytes", 24, 40),
+        (file() + bytes(40), "the record is nothing but zeros, after frame 0: 40 bytes from byte 24 on", 24, 40),
     ],
 )
-def test_damage_is_told_after_what_can_be_read(tmp_path: Path, data: bytes, said: str) -> None:
+def test_damage_is_told_after_what_can_be_read(
+    tmp_path: Path, data: bytes, said: str, offset: int, unreadable: int
+) -> None:
     last = rows(tmp_path, data)[-1]
-    assert (last["frame"], last["problem"]) == (0, said)
+    assert (last["frame"], last["offset"], last["unreadable"]) == (0, offset, unreadable)
+    assert last["problem"].startswith(said)
+    assert (last["direction"], last["node"], last["markers"]) == (None, "consumer1", None)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    (row,) = rows(tmp_path, None)
+    assert (row["frame"], row["problem"]) == (0, "there is no such file")
 
 
 def test_an_empty_capture_is_whole(tmp_path: Path) -> None:
     assert rows(tmp_path, file()) == []
 
 
-def test_batches_cover_every_record() -> None:
-    data = file(*[frame(ip(udp(bytes(size)))) for size in range(11)])
-    batches = list(walk(data, layout(data), batch=4))
-    assert [len(batch) for batch in batches] == [4, 4, 3]
-    with pytest.raises(Damage, match="after frame 10"):
-        list(walk(data[:-1], layout(data), batch=5))
+def test_arp_requests_show_whom_they_ask_for(tmp_path: Path) -> None:
+    def arp(operation: int) -> bytes:
+        ends = bytes_of(MAC) + bytes.fromhex("0a53050b") + bytes(6) + bytes.fromhex("0a530502")
+        return frame(struct.pack(">HHBBH", 1, 0x0800, 6, 4, operation) + ends, kind=0x0806, source=MAC)
+
+    asks, answers = rows(tmp_path, file(arp(1), arp(2)))
+    assert (asks["ip_src"], asks["ip_dst"], asks["peer"], asks["own"]) == ("10.83.5.11", "10.83.5.2", "broker", False)
+    assert (answers["ip_src"], answers["peer"]) == (None, None)
+
+
+def test_a_marker_does_not_reach_into_the_next_packet(tmp_path: Path) -> None:
+    ends_open, whole, goes_on = rows(
+        tmp_path,
+        file(frame(ip(udp(b"m-a-1-"))), frame(ip(udp(MARKER.encode()))), frame(ip(udp(b"-2-00000000")))),
+        None,
+    )
+    assert [one["markers"] for one in (ends_open, whole, goes_on)] == [None, [MARKER], None]
+
+
+def test_a_datagram_in_fragments_is_one_message(tmp_path: Path) -> None:
+    whole = udp(room())
+    first, second = ip(whole[:400], flags=0x2000), ip(whole[400:], flags=400 // 8)
+    late, done = sorted(rows(tmp_path, file(frame(second), frame(first))), key=lambda row: row["frame"])
+    assert (late["payload"], late["type"], late["markers"], late["problem"]) == (None, None, None, None)
+    assert (done["type"], done["markers"], done["src_port"], done["payload"]) == ("PUB", [MARKER], 50001, room())
+    (alone,) = rows(tmp_path, file(frame(first)))
+    assert (alone["type"], alone["problem"]) == (None, "fragment; the rest never came")
