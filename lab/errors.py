@@ -55,5 +55,9 @@ class LateError(HostError):
     """A wait ran out; the message names who was late."""
 
 
+class LeftoverError(HostError):
+    """The engine keeps something of a run that it was told to remove."""
+
+
 class InternalError(LabError):
     """The lab itself is at fault."""

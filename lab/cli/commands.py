@@ -128,9 +128,10 @@ def clean(as_json: Json = False) -> int:
             "alive": list(done.alive),
             "not_judged": list(done.not_judged),
             "no_engine": done.no_engine,
+            "kept": [error.as_dict() for error in done.kept],
         }
         typer.echo(json.dumps(facts))
-        return 0
+        return 3 if done.kept else 0
     if done.no_engine:
         typer.echo(f"no containers were looked for: {done.no_engine}")
     for run_id, count in done.removed.items():
@@ -141,9 +142,12 @@ def clean(as_json: Json = False) -> int:
         typer.echo(f"left alone: run {run_id} is still under way")
     for run_id in done.not_judged:
         typer.echo(f"left alone: run {run_id} cannot be judged from here (another container, machine or version)")
+    for error in done.kept:
+        typer.echo(f"error: {error}", err=True)
     if not done.removed and not done.ended:
-        typer.echo("nothing else was left behind" if done.no_engine or done.not_judged else "nothing was left behind")
-    return 0
+        others = done.no_engine or done.not_judged or done.kept
+        typer.echo("nothing else was left behind" if others else "nothing was left behind")
+    return 3 if done.kept else 0
 
 
 @app.command()

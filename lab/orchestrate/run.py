@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.capture.merge import merge
-from lab.errors import LabError
+from lab.errors import LabError, LeftoverError
 from lab.model.plan import Message, Node, Plan
 from lab.model.runfolder import RunFolder, writing
 from lab.orchestrate.channel import FabricChannel, links_of
@@ -196,6 +196,8 @@ class Run:
         try:
             with stage(self.progress, "down"):
                 self._down()
+        except LeftoverError as error:  # the traffic is over and recorded: the verdict stands
+            self.progress.note(f"left behind: {error}")
         except BaseException:
             self._down()
             raise
@@ -205,9 +207,11 @@ class Run:
             with contextlib.suppress(LabError, OSError):
                 self._ask("stop", STOP_TIMEOUT_S)
             self._fabric.close()
-        self.runtime.down()
-        self._programs.close(STOP_TIMEOUT_S)
-        self.record.logs(self._programs.logged())
+        try:
+            self.runtime.down()
+        finally:
+            self._programs.close(STOP_TIMEOUT_S)
+            self.record.logs(self._programs.logged())
 
     def _ask(self, do: str, timeout_s: float = FABRIC_TIMEOUT_S, **more: Any) -> dict[str, Any]:
         assert self._fabric is not None

@@ -15,7 +15,7 @@ import docker
 from docker.errors import APIError, DockerException, NotFound
 from requests.exceptions import RequestException
 
-from lab.errors import HostError
+from lab.errors import HostError, LeftoverError
 from lab.runtimes.base import FOLDER_LABEL, PART_LABEL, RUN_LABEL
 from lab.runtimes.base import OWNER_LABEL as OWNER
 
@@ -72,9 +72,12 @@ def remove(client: docker.DockerClient, run_id: str) -> int:
         for tries_left in reversed(range(REMOVE_TRIES)):
             try:
                 found = _remove_found(client, run_id, seen)
-            except APIError:
+            except APIError as error:
                 if not tries_left:
-                    raise
+                    raise LeftoverError(
+                        f"the engine does not let go of what run {run_id} had: {error.explanation or error}",
+                        hint="restart the Docker engine, then: lab clean",
+                    ) from error
                 found = True
             if not found:
                 break

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.cli.main import main
-from lab.errors import HostError
+from lab.errors import HostError, LeftoverError
 from lab.model.owner import owner_mark
 from lab.orchestrate import clean as clean_module
 from lab.orchestrate.clean import clean
@@ -75,3 +75,39 @@ def test_it_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     ]
     assert main(["clean", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["not_judged"] == list(NOT_JUDGED)
+
+
+def test_what_the_engine_keeps_is_told_and_stops_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def remove(_: Any, run: str) -> int:
+        raise LeftoverError(f"the engine does not let go of what run {run} had", hint="restart the Docker engine")
+
+    monkeypatch.setattr(clean_module, "remove", remove)
+    monkeypatch.setattr(clean_module.clean, "__defaults__", (lambda: None,))
+    assert main(["clean"]) == 3
+    told = capsys.readouterr()
+    assert "error: the engine does not let go of what run run-dead had\n  try: restart the Docker engine" in told.err
+    assert told.out.splitlines()[-1] == "nothing else was left behind"
+    assert main(["clean", "--json"]) == 3
+    assert "run-dead" in json.loads(capsys.readouterr().out)["kept"][0]["what"]
+
+    class Notes:
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def note(self, text: str) -> None:
+            self.told.append(text)
+
+    progress: Any = Notes()
+    clean_module.clear_away(progress, engine_known_missing=False)
+    assert progress.told[0].startswith("left behind by an earlier run: the engine does not let go")
+
+
+def test_nothing_left_is_said_only_if_it_is_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(clean_module.clean, "__defaults__", (lambda: None,))
+    monkeypatch.setattr(clean_module, "runs_of_ours", lambda _: {})
+    assert main(["clean"]) == 0
+    assert capsys.readouterr().out == "nothing was left behind\n"

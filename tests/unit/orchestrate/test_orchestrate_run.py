@@ -16,7 +16,7 @@ import pytest
 from fakes import FakeRuntime
 
 from lab.analysis.inputs import open_run
-from lab.errors import HostError, InputError, LateError
+from lab.errors import HostError, InputError, LateError, LeftoverError
 from lab.model.runfolder import RunFolder
 from lab.orchestrate import run as run_module
 from lab.orchestrate.progress import STAGES, Silent
@@ -279,6 +279,14 @@ def test_the_manifest_is_written_even_if_down_fails(scenario: Path) -> None:
     ended, manifest = execute(scenario, runtime)
     assert str(ended) == "the engine has gone"
     assert manifest["completed"]
+
+
+def test_a_network_the_engine_keeps_does_not_cost_the_verdict(scenario: Path) -> None:
+    runtime = FakeRuntime()
+    runtime.raises = {"down": LeftoverError("the engine does not let go of it")}
+    ended, manifest = execute(scenario, runtime)
+    assert str(ended) == "no Spark in this test"  # it went on to the analysis
+    assert (manifest["completed"], manifest["problems"]) == (True, [])
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(9)])

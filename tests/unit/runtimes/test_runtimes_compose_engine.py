@@ -14,7 +14,7 @@ from docker.errors import APIError, DockerException, NotFound
 from requests.exceptions import ConnectionError as NoConnection
 from run_plans import plan
 
-from lab.errors import HostError
+from lab.errors import HostError, LeftoverError
 from lab.runtimes import compose, owned
 from lab.runtimes.base import ExitState
 
@@ -157,8 +157,10 @@ def test_what_somebody_else_is_removing_does_not_stop_the_rest(engine: Any, code
 
 def test_any_other_refusal_is_told(engine: Any) -> None:
     engine.refuses["network-a1b2c3"] = refusal(403)
-    with pytest.raises(HostError, match="the engine failed while removing containers: the engine says 403"):
+    told = f"the engine does not let go of what run {MINE} had: the engine says 403"
+    with pytest.raises(LeftoverError, match=told) as caught:
         owned.remove(engine, MINE)
+    assert caught.value.hint == "restart the Docker engine, then: lab clean"
 
 
 def test_what_the_engine_was_still_making_goes_too(engine: Any) -> None:
