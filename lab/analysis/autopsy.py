@@ -23,7 +23,7 @@ def autopsies(facts: Facts) -> tuple[list[Autopsy], int]:
 
 
 def _missing(scene: Scene, row: Delivery) -> Autopsy:
-    text, evidence = _CAUSES[row.cause or "not-sent"](scene, row)
+    text, evidence = _unwatched(scene, row) or _CAUSES[row.cause or "not-sent"](scene, row)
     return Autopsy(
         what="missing",
         cause=row.cause or "not-sent",
@@ -34,6 +34,16 @@ def _missing(scene: Scene, row: Delivery) -> Autopsy:
         text=f"{row.marker} to {row.consumer}: {text}.",
         evidence=evidence,
     )
+
+
+def _unwatched(scene: Scene, row: Delivery) -> Told | None:
+    """Where no capture was taken at the broker, nobody can say which side of it a message was lost on."""
+    if row.cause != "lost-before-broker" or scene.broker_link(row.producer) not in scene.run.untapped:
+        return None
+    sent = f"sent {times(row.sent_times)} by {row.producer}"
+    return f"{sent} and never seen on its way to {row.consumer}; no capture was taken at {scene.broker}", [
+        scene.sent(row)
+    ]
 
 
 def _never_sent(scene: Scene, row: Delivery) -> Told:
@@ -48,12 +58,12 @@ def _lost_in(scene: Scene, row: Delivery) -> Told:
     where = _where(scene, capture, scene.broker_link(row.producer))
     note = f"{row.marker} lost on its way to {scene.broker}"
     proof = scene.at(capture, [row.sent_lost_frame], row.sent_ns, note)
-    return f"{sent} and lost {where}, {_frame(row.sent_lost_frame, capture)}", [proof]
+    return f"{sent} and lost {where}, {_frame(scene, row.sent_lost_frame, capture)}", [proof]
 
 
 def _not_forwarded(scene: Scene, row: Delivery) -> Told:
     capture = scene.broker_link(row.producer)
-    got = f"received by {scene.broker}, {_frame(row.received_frame, capture)}"
+    got = f"received by {scene.broker}, {_frame(scene, row.received_frame, capture)}"
     return f"{got}, and never forwarded to {row.consumer}", [scene.received(row)]
 
 
@@ -64,17 +74,17 @@ def _lost_out(scene: Scene, row: Delivery) -> Told:
         return f"{sent}, but never seen as a publication at {row.consumer}", [scene.forwarded(row)]
     where = _where(scene, capture, scene.link(row.consumer))
     again = "; it was never sent again" if row.forwarded_times == 1 else ""
-    return f"{sent} and lost {where}, {_frame(row.forwarded_lost_frame, capture)}{again}", [scene.forwarded(row)]
+    return f"{sent} and lost {where}, {_frame(scene, row.forwarded_lost_frame, capture)}{again}", [scene.forwarded(row)]
 
 
 def _altered(scene: Scene, row: Delivery) -> Told:
     capture = scene.link(row.consumer)
-    return f"it arrived with another text, {_frame(row.arrived_frame, capture)}", [scene.arrived(row)]
+    return f"it arrived with another text, {_frame(scene, row.arrived_frame, capture)}", [scene.arrived(row)]
 
 
 def _not_shown(scene: Scene, row: Delivery) -> Told:
     capture = scene.link(row.consumer)
-    return f"it arrived, {_frame(row.arrived_frame, capture)}, and was never shown", [scene.arrived(row)]
+    return f"it arrived, {_frame(scene, row.arrived_frame, capture)}, and was never shown", [scene.arrived(row)]
 
 
 def _shown_only(scene: Scene, row: Delivery) -> Told:
@@ -126,12 +136,13 @@ def _not_due(scene: Scene, row: Delivery) -> Autopsy:
 def _where(scene: Scene, sender: str, receiver: str) -> str:
     blamed = suspects(sender, receiver, set(scene.run.impaired("up")), set(scene.run.impaired("down")))
     if not blamed:
-        return f"between {sender} and {receiver}, where nothing was impaired"
+        between = f"between {sender} and {receiver}"
+        return between if scene.run.files else f"{between}, where nothing was impaired"
     return "on " + " or ".join(blamed)
 
 
-def _frame(number: int | None, capture: str) -> str:
-    return f"frame {number} of {capture}.pcap"
+def _frame(scene: Scene, number: int | None, capture: str) -> str:
+    return f"frame {number} of {scene.run.file(capture)}"
 
 
 def times(number: int) -> str:

@@ -18,7 +18,7 @@ _KEPT = ("capture", "last_frame", "time_ns")
 DECODED = pa.schema([*(MESSAGES.field(name) for name in _KEPT), *HEADER])
 
 
-def carriers(packets: DataFrame, traffic: DataFrame, table: Table | None) -> DataFrame:
+def carriers(packets: DataFrame, traffic: DataFrame, table: Table | None, *, keyed: bool = False) -> DataFrame:
     """Rows like those of traffic, one for each thing that can hold a message.
 
     A message in a stream has the frame with its last byte, and the time at which the stream had all of it.
@@ -26,7 +26,7 @@ def carriers(packets: DataFrame, traffic: DataFrame, table: Table | None) -> Dat
     if table is None or table.transport == "udp":
         return traffic
     messages = messages_of(packets, TableFramers(table)).where("kind = 'message'")
-    decoded = messages.mapInArrow(_decoder(table), from_arrow_schema(DECODED))
+    decoded = messages.mapInArrow(_decoder(table, keyed), from_arrow_schema(DECODED))
     ends = traffic.drop("time_ns", "lost", "again", *HEADER.names)
     return (
         decoded.withColumnRenamed("last_frame", "frame")
@@ -36,10 +36,10 @@ def carriers(packets: DataFrame, traffic: DataFrame, table: Table | None) -> Dat
     )
 
 
-def _decoder(table: Table) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _decoder(table: Table, keyed: bool) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            columns = {name: batch[name] for name in _KEPT} | message_columns(table, batch)
+            columns = {name: batch[name] for name in _KEPT} | message_columns(table, batch, keyed=keyed)
             yield pa.RecordBatch.from_arrays([columns[name] for name in DECODED.names], schema=DECODED)
 
     return decode

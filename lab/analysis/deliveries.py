@@ -16,11 +16,16 @@ def subscriptions_of(spark: SparkSession, run: Run) -> DataFrame:
     return spark.createDataFrame(rows, "consumer string, topic string")
 
 
-def deliveries_of(events: DataFrame, messages: DataFrame, subscriptions: DataFrame, run: Run) -> DataFrame:
+def expected_of(messages: DataFrame, subscriptions: DataFrame) -> DataFrame:
+    """Each message with each consumer that is due it."""
+    return messages.drop("text").join(F.broadcast(subscriptions), "topic")
+
+
+def deliveries_of(events: DataFrame, expected: DataFrame, run: Run) -> DataFrame:
     """Everything the checks, metrics and autopsies are made from."""
-    expected = messages.drop("text").join(F.broadcast(subscriptions), "topic").withColumn("expected", F.lit(True))
     joined = (
-        expected.join(_way_out(events), ["marker", "consumer"], "full_outer")
+        expected.withColumn("expected", F.lit(True))
+        .join(_way_out(events), ["marker", "consumer"], "full_outer")
         .join(_way_in(events), "marker", "left")
         .withColumn("expected", F.coalesce("expected", F.lit(False)))
         .withColumn("planned", F.col("expected") | F.coalesce("planned", F.lit(False)))
@@ -75,8 +80,7 @@ def _judged(rows: DataFrame, run: Run) -> DataFrame:
     shows = F.col("consumer").isin([n.name for n in run.plan.nodes if n.role == "consumer" and n.shows])
     due = F.col("expected")
     # Without a retransmitting protocol every further arrival is a duplicate; with one, only a new message is.
-    repeats = run.plan.options.get("arq", "none") != "none"
-    arrivals = F.col("arrived_fresh") if repeats else F.col("arrived_times")
+    arrivals = F.col("arrived_fresh") if run.resends else F.col("arrived_times")
     surplus = F.greatest(F.when(shows, F.col("shown_times")).otherwise(arrivals) - 1, F.lit(0))
     delivered = due & (F.col("intact_times") > 0) & (~shows | (F.col("shown_times") > 0))
     # The line of its log or the frame of its capture: a clock that was set changes neither.

@@ -39,7 +39,7 @@ def events_of(traffic: DataFrame, shown: DataFrame, messages: DataFrame, table: 
     """One row for each marker of each packet, and for each marker of each line shown."""
     seen = traffic.where(F.col("markers").isNotNull()).select(
         F.explode("markers").alias("marker"),
-        _kind(table).alias("kind"),
+        kind_of(table).alias("kind"),
         "node",
         F.when(F.col("role") == "consumer", F.col("node"))
         .when(F.col("peer_role") == "consumer", F.col("peer"))
@@ -76,7 +76,7 @@ def events_of(traffic: DataFrame, shown: DataFrame, messages: DataFrame, table: 
     )
 
 
-def _kind(table: Table | None) -> Column:
+def kind_of(table: Table | None) -> Column:
     """Direction decides: the same message is a publication on one way, and only its echo on another."""
     way = F.concat_ws(" ", "role", "direction", "peer_role")
     inward, outward = _means(table, "published"), _means(table, "forwarded")

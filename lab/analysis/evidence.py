@@ -29,7 +29,7 @@ class Scene:
 
     def at(self, capture: str, frames: list[int | None], time_ns: int | None, note: str) -> Evidence:
         listed = sorted({frame for frame in frames if frame is not None})
-        return Evidence(capture=capture, frames=listed, time_s=self.time_s(time_ns), note=note)
+        return Evidence(capture=self.run.evidence(capture), frames=listed, time_s=self.time_s(time_ns), note=note)
 
     def sent(self, row: Delivery) -> Evidence:
         note = f"{row.marker} sent by {row.producer}"

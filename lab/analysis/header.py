@@ -12,6 +12,7 @@ from lab.analysis.wire import TRANSPORTS
 from lab.model.marker import find_markers
 from lab.protocols.wire.table import Table
 
+SEPARATOR = "\x1f"  # of the fields in a key: no text of a person has it
 HEADER = pa.schema(
     [
         ("type", pa.string()),  # the message's name
@@ -21,11 +22,12 @@ HEADER = pa.schema(
         ("text_bytes", pa.int32()),  # without padding; 0 where the payload is no message
         ("header_bytes", pa.int32()),  # before the text
         ("markers", pa.list_(pa.string())),
+        ("key", pa.string()),  # what identifies a message without a marker; only where it is asked for
     ]
 )
 
 
-def header_columns(table: Table | None, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+def header_columns(table: Table | None, batch: pa.RecordBatch, *, keyed: bool = False) -> dict[str, pa.Array]:
     """The columns of HEADER for a batch that has proto, src_port, dst_port and payload."""
     body = Payloads(batch["payload"])
     marks = markers(body)
@@ -37,7 +39,7 @@ def header_columns(table: Table | None, batch: pa.RecordBatch) -> dict[str, pa.A
         return _nothing(len(batch)) | {"markers": marks}
     ours = pc.and_(pc.fill_null(pc.equal(batch["proto"], TRANSPORTS[table.transport]), False), ported)
     found = decode_messages(table, batch, ours)
-    columns = _fields(table, found, pc.is_valid(marks))
+    columns = _fields(table, found, pc.is_valid(marks), keyed)
     sizes = {name: pc.if_else(ours, pc.fill_null(columns[name], 0), None) for name in ("text_bytes", "header_bytes")}
     return columns | sizes | {"markers": marks}
 
@@ -49,14 +51,14 @@ def decode_messages(table: Table, batch: pa.RecordBatch, ours: pa.Array) -> Mess
     return decode_column(table, pc.if_else(ours, batch["payload"], None), ways)
 
 
-def message_columns(table: Table, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+def message_columns(table: Table, batch: pa.RecordBatch, *, keyed: bool = False) -> dict[str, pa.Array]:
     """The columns of HEADER for messages that were cut out of streams."""
     marks = markers(Payloads(batch["payload"]))
     found = decode_messages(table, batch, pc.is_valid(batch["payload"]))
-    return _fields(table, found, pc.is_valid(marks)) | {"markers": marks}
+    return _fields(table, found, pc.is_valid(marks), keyed) | {"markers": marks}
 
 
-def _fields(table: Table, found: Messages, marked: pa.Array) -> dict[str, pa.Array]:
+def _fields(table: Table, found: Messages, marked: pa.Array, keyed: bool) -> dict[str, pa.Array]:
     columns = _nothing(len(found.name)) | {"type": found.name}
     follow = table.follow
     if follow.sequence is not None:
@@ -71,7 +73,19 @@ def _fields(table: Table, found: Messages, marked: pa.Array) -> dict[str, pa.Arr
             columns["text"] = pc.if_else(marked, text, None)
         columns["text_bytes"] = pc.if_else(there, pa.array(size), None)
         columns["header_bytes"] = pc.if_else(there, pa.array(before), None)
+    if keyed and follow.identity:
+        columns["key"] = _key([found.fields[name] for name in follow.identity])
     return columns
+
+
+def _key(fields: list[pa.Array]) -> pa.Array:
+    """The fields that identify a message, as one text; null where one of them is not there."""
+    texts = [_hex(field) if pa.types.is_binary(field.type) else field.cast(pa.string()) for field in fields]
+    return pc.binary_join_element_wise(*texts, SEPARATOR, null_handling="emit_null")
+
+
+def _hex(values: pa.Array) -> pa.Array:
+    return pa.array([None if value is None else value.hex() for value in values.to_pylist()], pa.string())
 
 
 def _nothing(count: int) -> dict[str, pa.Array]:

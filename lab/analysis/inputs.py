@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -17,11 +18,13 @@ from lab.model.units import printable, shown
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder, opened."""
+    """A run folder, opened; or captures of others, put into the same shape."""
 
     folder: RunFolder
     plan: Plan
     manifest: Manifest
+    files: Mapping[str, str] = field(default_factory=dict)  # link → the file it is in, if that is not its own
+    untapped: frozenset[str] = frozenset()  # links at which no capture was taken
 
     @property
     def path(self) -> Path:
@@ -33,6 +36,19 @@ class Run:
 
     def capture(self, link: str) -> Path:
         return self.folder.pcaps / f"{link}.pcap"
+
+    @property
+    def resends(self) -> bool:
+        """Whether the protocol sends again what was lost."""
+        return bool(self.plan.options.get("arq", "none") != "none")
+
+    def evidence(self, link: str) -> str:
+        """The capture of a link as evidence names it."""
+        return self.files.get(link, link)
+
+    def file(self, link: str) -> str:
+        """The name of its file."""
+        return self.files.get(link) or self.capture(link).name
 
     def impaired(self, direction: Literal["up", "down"]) -> tuple[str, ...]:
         """Links whose packets may be lost in that direction, as planned or as applied."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lab.analysis.autopsy import autopsies
 from lab.analysis.carried import carriers
 from lab.analysis.checks import run_checks
-from lab.analysis.deliveries import deliveries_of, subscriptions_of
+from lab.analysis.deliveries import deliveries_of, expected_of, subscriptions_of
 from lab.analysis.events import events_of, read_messages, shown_lines
 from lab.analysis.facts import Facts, count_deliveries, count_traffic, take_samples
 from lab.analysis.inputs import Run, open_run
@@ -22,6 +23,7 @@ from lab.analysis.packets import read_packets, taps_of, traffic_of
 from lab.analysis.place import literal, remove, scratch_in
 from lab.analysis.session import COMPILED, INTERPRETED
 from lab.analysis.trust import find_doubts
+from lab.analysis.veil import veiled
 from lab.analysis.wire import table_of
 from lab.model.results import Results, canonical, overall
 
@@ -33,25 +35,37 @@ def analyse(run: Path, spark: SparkSession) -> Results:
     """Read a run folder; write tables/, ledger.jsonl and results.json into it, each whole or not at all."""
     opened = open_run(run)
     with scratch_in(opened.path) as scratch:
-        _suit(spark, opened)
-        try:
+        suit(spark, sum(file.stat().st_size for file in opened.folder.pcaps.glob("*.pcap")))
+        with stopped_if_interrupted(spark):
             facts, counts = _find(spark, opened, scratch)
-        except Exception:
-            raise
-        except BaseException:  # interrupted: Spark would go on writing into a folder that is being removed
-            with contextlib.suppress(Exception):
-                spark.stop()
-            raise
-        results = _results(facts, counts)
-        part = opened.folder.results.with_name("results.json.part")
-        part.write_text(canonical(results), encoding="utf-8")
-        _replace(scratch, opened.path / "tables")
-        part.replace(opened.folder.results)
+        return publish(facts, counts, scratch)
+
+
+@contextlib.contextmanager
+def stopped_if_interrupted(spark: SparkSession) -> Iterator[None]:
+    """Spark would go on writing into a folder that is being removed."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException:
+        with contextlib.suppress(Exception):
+            spark.stop()
+        raise
+
+
+def publish(facts: Facts, counts: list[Count], scratch: Path) -> Results:
+    """Judge, and put the tables and results.json where they belong."""
+    results, run = results_of(facts, counts), facts.run
+    part = run.folder.results.with_name("results.json.part")
+    part.write_text(canonical(results), encoding="utf-8")
+    _replace(scratch, run.path / "tables")
+    part.replace(run.folder.results)
     return results
 
 
 def _find(spark: SparkSession, run: Run, scratch: Path) -> tuple[Facts, list[Count]]:
-    packets = _kept(read_packets(spark, taps_of(run)), scratch / "packets.parquet")
+    packets = kept(read_packets(spark, taps_of(run)), scratch / "packets.parquet")
     traffic = traffic_of(packets).persist()
     try:
         messages = read_messages(spark, run)
@@ -59,19 +73,21 @@ def _find(spark: SparkSession, run: Run, scratch: Path) -> tuple[Facts, list[Cou
         links = link_results(run, counts)
         table = table_of(run.plan)
         carried = carriers(packets, traffic, table)
-        events = _kept(events_of(carried, shown_lines(spark, run), messages, table), scratch / "events.parquet")
-        deliveries = _kept(
-            deliveries_of(events, messages, subscriptions_of(spark, run), run), scratch / "deliveries.parquet"
+        events = kept(events_of(carried, shown_lines(spark, run), messages, table), scratch / "events.parquet")
+        deliveries = kept(
+            deliveries_of(events, expected_of(messages, subscriptions_of(spark, run)), run),
+            scratch / "deliveries.parquet",
         )
         write_ledger(traffic, run, links.lost, scratch)
         numbers = count_deliveries(deliveries, events)
         samples = take_samples(deliveries, traffic, numbers, links)
+        hidden = veiled(run, counts, events, table) if numbers.delivered < numbers.expected else ()
     finally:
         traffic.unpersist()
-    return Facts(run, links, find_doubts(run, links), numbers, samples), counts
+    return Facts(run, links, find_doubts(run, links, hidden), numbers, samples), counts
 
 
-def _results(facts: Facts, counts: list[Count]) -> Results:
+def results_of(facts: Facts, counts: list[Count]) -> Results:
     run = facts.run
     checks = run_checks(facts)
     told, left_off = autopsies(facts)
@@ -79,7 +95,7 @@ def _results(facts: Facts, counts: list[Count]) -> Results:
         verdict=overall(checks),
         scenario=run.plan.scenario,
         run_id=run.plan.run_id,
-        seed=run.plan.seed,
+        seed=None if run.files else run.plan.seed,
         runtime=run.manifest.runtime,
         started=run.manifest.started,
         duration_s=run.manifest.duration_s,
@@ -91,16 +107,15 @@ def _results(facts: Facts, counts: list[Count]) -> Results:
     )
 
 
-def _suit(spark: SparkSession, run: Run) -> None:
-    """Settings by size: for a small run, starting tasks and compiling queries would cost more than the work."""
-    total = sum(file.stat().st_size for file in run.folder.pcaps.glob("*.pcap"))
+def suit(spark: SparkSession, total: int) -> None:
+    """Settings by bytes to read: with few, starting tasks and compiling queries would cost more than the work."""
     partitions = 1 if total < SMALL_BYTES else 2 * spark.sparkContext.defaultParallelism
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     for name, value in (INTERPRETED if total < TINY_BYTES else COMPILED).items():
         spark.conf.set(name, value)
 
 
-def _kept(frame: DataFrame, path: Path) -> DataFrame:
+def kept(frame: DataFrame, path: Path) -> DataFrame:
     """Write a stage and go on from what was written."""
     frame.write.parquet(str(path))
     return frame.sparkSession.read.schema(frame.schema).parquet(literal(path))

@@ -56,7 +56,11 @@ def taps_of(run: Run) -> list[Tap]:
 def read_packets(spark: SparkSession, taps: Sequence[Tap]) -> DataFrame:
     """Decode all captures in Spark's workers, which read the files themselves."""
     shares = [Share(tap, part) for tap in taps for part in split(tap.path, tap.link)]
-    packets = from_files(spark, shares, [share.part.size for share in shares], read_share, SCHEMA)
+    return with_pair(from_files(spark, shares, [share.part.size for share in shares], read_share, SCHEMA))
+
+
+def with_pair(packets: DataFrame) -> DataFrame:
+    """Tell which packets at different taps are the same one."""
     return packets.withColumn("pair", _pair())
 
 
@@ -96,7 +100,7 @@ def _paired() -> Column:
     return F.coalesce(F.col("own") & F.col("peer").isNotNull() & ~F.col("foreign"), F.lit(False))
 
 
-def traffic_of(packets: DataFrame) -> DataFrame:
+def traffic_of(packets: DataFrame, *, guarded: bool = True) -> DataFrame:
     """Packets without their payload, and with their fate.
 
     blocked: sent to where the guard lets nothing pass, or under a forged address; also asking who has such an address;
@@ -118,7 +122,7 @@ def traffic_of(packets: DataFrame) -> DataFrame:
         .drop("payload")
         .withColumn("ip", ip)
         .withColumn("paired", _paired())
-        .withColumn("blocked", F.coalesce(blocked, F.lit(False)))
+        .withColumn("blocked", F.coalesce(blocked, F.lit(False)) & F.lit(guarded))
         .withColumn("outside", F.coalesce(blocked | (sent & between_others), F.lit(False)))
     )
     return _with_fate(marked)

@@ -67,19 +67,24 @@ def read_capture(tap: Tap) -> Iterator[pa.RecordBatch]:
 
 def read_share(share: Share) -> Iterator[pa.RecordBatch]:
     """The rows of a part; fragments come last, put together as far as the part has them."""
+    for batch in whole_datagrams(share.part):
+        yield _with_names(share.tap, batch)
+
+
+def whole_datagrams(part: Part) -> Iterator[pa.RecordBatch]:
+    """The packets of a part, then its fragments, put together."""
     fragments: list[pa.RecordBatch] = []
-    for batch in read_part(share.part):
+    for batch in read_part(part):
         broken = pc.or_(
             pc.fill_null(pc.greater(batch["frag_offset"], 0), False), pc.fill_null(batch["more_fragments"], False)
         )
         if pc.any(broken).as_py():
             fragments.append(batch.filter(broken))
             batch = batch.filter(pc.invert(broken))
-        yield _with_names(share.tap, batch)
+        yield batch
     if fragments:
         whole = join_fragments(pa.Table.from_batches(fragments)).select(rows.SCHEMA.names).combine_chunks()
-        for batch in whole.to_batches():
-            yield _with_names(share.tap, batch)
+        yield from whole.to_batches()
 
 
 def _with_names(tap: Tap, batch: pa.RecordBatch) -> pa.RecordBatch:

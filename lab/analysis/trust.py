@@ -27,18 +27,20 @@ class Doubts:
     outputs: tuple[str, ...]  # logs that should be there and be as they were recorded
     conditions: tuple[str, ...]  # the network was not what the scenario asked for
     clock: tuple[str, ...]
+    due: tuple[str, ...] = ()  # whether everything is known that was due; it takes nothing from what was seen
+    unwatched: tuple[str, ...] = ()  # links whose packets no capture has; not asked about by every check
 
     def on_links(self, links: list[str] | None = None) -> list[str]:
         """Holes in the captures of these links, or of all."""
         return [reason for link, said in self.captures.items() if links is None or link in links for reason in said]
 
 
-def find_doubts(run: Run, links: Links) -> Doubts:
+def find_doubts(run: Run, links: Links, veiled: tuple[str, ...] = ()) -> Doubts:
     return Doubts(
         run=_run(run),
         captures={link.name: _capture(run, links, link.name) for link in run.plan.links},
         outputs=tuple(said for node in run.plan.nodes if node.shows and (said := _output(run, node.name))),
-        conditions=_conditions(run, links),
+        conditions=(*_conditions(run, links), *veiled),
         clock=_clock(run),
     )
 

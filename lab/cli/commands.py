@@ -72,20 +72,40 @@ def run(
 
 @app.command()
 def analyse(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.")],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="RUN | --captures FILE…", help="A run folder, such as runs/latest; or captures."),
+    ] = None,
+    captures: Annotated[
+        bool, typer.Option("--captures", help="The files are captures that the lab did not make; needs --nodes.")
+    ] = False,
+    protocol: Annotated[
+        str | None,
+        typer.Option(metavar="TABLE", help="With --captures: a protocol of the lab, or a wire table by its path."),
+    ] = None,
+    nodes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --captures: who is who, by address and port.")
+    ] = None,
+    runs: Runs = Path("runs"),
     master: Master = "local[*]",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Judge a run folder again; needs neither Docker nor root."""
+    """Judge a run folder again, or captures that the lab did not make; needs neither Docker nor root."""
     from lab.analysis.background import SparkStart
-    from lab.orchestrate.session import analyse_run
+    from lab.cli.captures import given_captures, one_run
+    from lab.orchestrate.session import analyse_given, analyse_run
 
     _need_a_folder()
-    opened = RunFolder.open(folder)
+    if not captures:
+        opened = RunFolder.open(one_run(files or [], protocol, nodes))
+        with watcher(silent=as_json or quiet) as progress:
+            results = analyse_run(opened, progress, SparkStart(master))
+        return _tell(results, opened.path, as_json, quiet)
+    given = given_captures(files or [], protocol, nodes, runs)
     with watcher(silent=as_json or quiet) as progress:
-        results = analyse_run(opened, progress, SparkStart(master))
-    return _tell(results, opened.path, as_json, quiet)
+        results = analyse_given(given, progress, SparkStart(master))
+    return _tell(results, given.folder.path, as_json, quiet)
 
 
 @app.command()

@@ -56,7 +56,7 @@ def make_plan(scenario: Scenario, document: Document, who: Identity, cidrs: dict
             size=scenario.workload.size,
         ),
         impairments=_impairments(scenario),
-        expect=_expect(scenario.expect),
+        expect=expectations(scenario.expect),
         settle=Settle(quiet_s=scenario.settle.quiet, at_most_s=scenario.settle.at_most),
         wire=to_plain(shipped(protocol.name).with_options(options)),
         impair_from="start" if scenario.impair == "from-start" else "publish",
@@ -124,7 +124,8 @@ def _impairments(scenario: Scenario) -> tuple[LinkImpairment, ...]:
     )
 
 
-def _expect(expect: Expectation) -> dict[str, Any]:
+def expectations(expect: Expectation) -> dict[str, Any]:
+    """What is expected, as the plan and the checks have it."""
     wanted: dict[str, Any] = {"isolation": expect.isolation, "fabricated": expect.fabricated}
     if expect.delivery is not None:
         wanted["delivery"] = {"op": expect.delivery.op, "pct": expect.delivery.bound}

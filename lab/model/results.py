@@ -127,7 +127,7 @@ class Results(Record):
     verdict: Verdict
     scenario: str
     run_id: str
-    seed: int
+    seed: int | None = Field(description="null for captures that the lab did not make")
     runtime: str
     started: str
     duration_s: float

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lab.analysis.background import Spark, SparkStart
 from lab.errors import InputError, LabError
@@ -27,6 +28,9 @@ from lab.runtimes import subnets
 from lab.runtimes.base import Runtime
 from lab.runtimes.choose import Choice, Wish, choose
 from lab.runtimes.locks import one_at_a_time
+
+if TYPE_CHECKING:
+    from lab.analysis.foreign.job import Given
 
 SUBNET_LOCK_S = 300.0
 FIXED_LOCK_S = 3600.0
@@ -102,9 +106,27 @@ def analyse_run(folder: RunFolder, progress: Progress, spark: Spark) -> Results:
     """The verdict of a run folder; needs no engine and no root."""
     from lab.analysis.job import analyse
 
+    with _analysing(folder, progress):
+        return analyse(folder.path, spark.get())
+
+
+def analyse_given(given: Given, progress: Progress, spark: Spark) -> Results:
+    """The verdict of captures that the lab did not make; a folder in which nothing was found out is not kept."""
+    from lab.analysis.foreign.job import analyse_captures
+
+    try:
+        with _analysing(given.folder, progress):
+            return analyse_captures(given, spark.get())
+    except BaseException:
+        given.folder.discard()
+        raise
+
+
+@contextlib.contextmanager
+def _analysing(folder: RunFolder, progress: Progress) -> Iterator[None]:
     with stage(progress, "analyse"):
         try:
-            return analyse(folder.path, spark.get())
+            yield
         except LabError:
             raise
         except Exception as error:  # Java's come in a class of its own, whose text has the reason

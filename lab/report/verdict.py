@@ -44,7 +44,7 @@ def print_verdict(results: Results, folder: Path, command: Sequence[str]) -> Non
     console.print(Text.assemble(("verdict: ", "bold"), (results.verdict, STYLES[results.verdict])))
     where = _short(folder)
     again = [*(_short(Path(word)) if os.path.isabs(word) else word for word in command), "analyse", where]
-    lines = [shlex.join(again)]
+    lines = [shlex.join(again)] if (folder / "plan.json").is_file() else []  # captures of others are no run
     if (folder / "capture.pcapng").is_file():  # a run that was killed has none
         lines.insert(0, shlex.join(["wireshark", os.path.join(where, "capture.pcapng")]))
     for head, line in zip(("run folder: ", "next: ", "      "), (where, *lines), strict=False):
@@ -52,7 +52,8 @@ def print_verdict(results: Results, folder: Path, command: Sequence[str]) -> Non
 
 
 def _checks(results: Results) -> Table:
-    table = Table(title=Text(f"{results.scenario} (seed {results.seed}, {results.runtime})"), title_justify="left")
+    told = "not of the lab" if results.seed is None else f"seed {results.seed}, {results.runtime}"
+    table = Table(title=Text(f"{results.scenario} ({told})"), title_justify="left")
     for column in ("check", "verdict", "expected", "observed"):
         table.add_column(column, overflow="fold")
     for check in results.checks:
@@ -66,11 +67,12 @@ def _checks(results: Results) -> Table:
 def _numbers(console: Console, results: Results) -> None:
     numbers = results.metrics
     lost = sum(link.tc_dropped or 0 for link in results.links.values())
+    dropped = "" if results.seed is None else f"{lost} packets dropped by tc, "
     latency = "not measured" if numbers.latency_ms.p50 is None else f"{numbers.latency_ms.p50:.2f} ms"
     console.print(
         Text(
             f"{numbers.published} published, {numbers.delivered} of {numbers.expected_deliveries} deliveries, "
-            f"{lost} packets dropped by tc, {numbers.retransmissions} retransmissions, median latency {latency}"
+            f"{dropped}{numbers.retransmissions} retransmissions, median latency {latency}"
         )
     )
 

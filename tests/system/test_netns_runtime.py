@@ -363,7 +363,6 @@ def test_clean_ends_a_supervisor_that_was_stopped_when_its_orchestrator_died(lab
         time.sleep(0.3)
         assert {one.pid for one in held} <= set(of_run(run_id)), "stopped processes should have stayed"
         done = lab("clean", "--json")
-        assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["ended"][run_id] >= 1  # the others die with it
         wait_until("its end", lambda: not of_run(run_id), 5)
     finally:

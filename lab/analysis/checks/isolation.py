@@ -33,7 +33,7 @@ def check(facts: Facts, wanted: Any) -> Check:
         evidence=[scene.at(one.capture, [one.frame], one.time_ns, _told(one)) for one in samples.attempts],
         evidence_in_all=samples.destinations,
     )
-    return judge("isolation", finding, [*facts.doubts.run, *facts.doubts.on_links()])
+    return judge("isolation", finding, [*facts.doubts.run, *facts.doubts.on_links(), *facts.doubts.unwatched])
 
 
 def _told(attempt: Attempt) -> str:

@@ -126,6 +126,7 @@ def test_a_publication_that_came_down(tmp_path: Path) -> None:
         "text_bytes": len(MARKER),
         "header_bytes": 6,
         "markers": [MARKER],
+        "key": None,
         "problem": None,
     }
 

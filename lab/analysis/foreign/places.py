@@ -1,0 +1,162 @@
+"""Packets of anybody's capture → who sent them to whom, as if every node had a tap of its own.
+
+A capture is taken at one or more links. Each packet becomes a row at its sender's link and one at its receiver's, as
+far as the capture was taken there. A producer or consumer without a capture of its own gets what the broker's shows:
+what the broker received was sent, and what the broker sent is the most that can have arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lab.analysis.header import header_columns
+from lab.analysis.reading.read import Part
+from lab.analysis.reading.rows import HOLES
+from lab.analysis.taps import SCHEMA, whole_datagrams
+from lab.model.nodes import Named, Nodes
+from lab.protocols.wire.table import Table
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A capture and where it was taken."""
+
+    path: str
+    name: str
+    nodes: tuple[Named, ...]
+    links: tuple[str, ...]  # taken here
+    filled: tuple[str, ...]  # taken nowhere, and known from here
+    table: Table | None
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of a capture."""
+
+    place: Place
+    part: Part
+
+
+def places_of(nodes: Nodes, paths: dict[str, str], table: Table | None) -> list[Place]:
+    """One for each file; `paths` are the files by name."""
+    tapped = {link for links in nodes.taps.values() for link in links}
+    ends = [node for node in nodes.nodes if node.role != "broker" and node.links[0] not in tapped]
+    places = []
+    for name, links in nodes.taps.items():
+        filled = tuple(node.links[0] for node in ends if f"broker@{node.role}s" in links)
+        places.append(Place(paths[name], name, nodes.nodes, links, filled, table))
+    return places
+
+
+def untapped(nodes: Nodes) -> tuple[str, ...]:
+    """Links at which no capture was taken."""
+    tapped = {link for links in nodes.taps.values() for link in links}
+    return tuple(link for link in nodes.links if link not in tapped)
+
+
+def files_of_links(places: Sequence[Place]) -> dict[str, str]:
+    """In which file the packets of a link are found."""
+    return {link: place.name for place in places for link in (*place.filled, *place.links)}
+
+
+def read_place(share: Share) -> Iterator[pa.RecordBatch]:
+    for batch in whole_datagrams(share.part):
+        yield from _rows(share.place, batch)
+
+
+def _rows(place: Place, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    sender, receiver = _who(place.nodes, batch, "src"), _who(place.nodes, batch, "dst")
+    packet = batch["frame"].to_numpy() > 0
+    for up in (True, False):
+        own, other = (sender, receiver) if up else (receiver, sender)
+        links, index = _links(place, own, other)
+        seen = packet & (index >= 0)
+        if seen.any():
+            yield _named(place, batch.filter(pa.array(seen)), own[seen], other[seen], links, index[seen], up)
+    # What could not be read is nobody's, and so everybody's whose capture this is.
+    hole = pc.fill_null(pc.is_in(batch["problem"], pa.array(HOLES)), False).to_numpy(zero_copy_only=False)
+    said = ~packet | (hole & (sender < 0) & (receiver < 0))
+    if said.any():
+        rows = batch.filter(pa.array(said))
+        for link in place.links:
+            yield _statement(place, rows, link)
+
+
+def _who(nodes: tuple[Named, ...], batch: pa.RecordBatch, end: str) -> Numbers:
+    """The number of the node at that end, -1 for nobody; who has ports counts before who has none."""
+    names, found = batch[f"ip_{end}"].dictionary_encode(), np.full(len(batch), -1, np.int64)
+    known = {name: code for code, name in enumerate(names.dictionary.to_pylist())}
+    codes = pc.fill_null(names.indices, -1).to_numpy()
+    ports = pc.fill_null(batch[f"{end}_port"], -1).to_numpy()
+    for number, node in sorted(enumerate(nodes), key=lambda one: len(one[1].ports) > 0):
+        there = np.isin(codes, [known[address] for address in node.addresses if address in known])
+        found[there & np.isin(ports, node.ports) if node.ports else there] = number
+    return found
+
+
+def _links(place: Place, own: Numbers, other: Numbers) -> tuple[list[str], Numbers]:
+    """Names of links, and for each packet the number of the one its own end has here, -1 for none."""
+    here = [*place.links, *place.filled]
+    number = {link: index for index, link in enumerate(here)}
+    index = np.full(len(own), -1, np.int64)
+    roles = np.array([node.role for node in place.nodes] + [""])[other]
+    for who, node in enumerate(place.nodes):
+        mine = own == who
+        for link in node.links:
+            side = mine
+            if node.role == "broker":
+                outward = roles == "consumer"
+                # A packet of the broker to nobody known is shown on one side only.
+                side = mine & (outward if link.endswith("@consumers") else ~outward)
+            elif link in place.filled:
+                side = mine & (roles == "broker")
+            index[side] = number.get(link, -1)
+    return here, index
+
+
+def _named(
+    place: Place, rows: pa.RecordBatch, own: Numbers, other: Numbers, links: list[str], index: Numbers, up: bool
+) -> pa.RecordBatch:
+    names = pa.array([node.name for node in place.nodes], pa.string())
+    roles = pa.array([node.role for node in place.nodes], pa.string())
+    role_of, role_there = roles.take(pa.array(own)), roles.take(pa.array(other, mask=other < 0))
+    # Only the broker is anybody's peer.
+    one_broker = pc.not_equal(pc.equal(role_of, "broker"), pc.equal(role_there, "broker"))
+    columns = {name: rows[name] for name in rows.schema.names} | {
+        "capture": pa.array(links, pa.string()).take(pa.array(index)),
+        "direction": _same("up" if up else "down", len(rows)),
+        "node": names.take(pa.array(own)),
+        "role": role_of,
+        "subnet": pa.array([link.partition("@")[2] for link in links], pa.string()).take(pa.array(index)),
+        "foreign": pa.array(np.zeros(len(rows), np.bool_)),
+        "own": pa.array(np.ones(len(rows), np.bool_)),
+        "peer": pc.if_else(one_broker, names.take(pa.array(other, mask=other < 0)), None),
+        "peer_role": pc.if_else(one_broker, role_there, None),
+    }
+    return _batch(columns | header_columns(place.table, rows, keyed=True))
+
+
+def _statement(place: Place, rows: pa.RecordBatch, link: str) -> pa.RecordBatch:
+    node = next(one for one in place.nodes if link in one.links)
+    nothing = {field.name: pa.nulls(len(rows), field.type) for field in SCHEMA}
+    columns = nothing | {name: rows[name] for name in rows.schema.names}
+    columns |= {"capture": _same(link, len(rows)), "node": _same(node.name, len(rows))}
+    columns |= {"role": _same(node.role, len(rows)), "subnet": _same(link.partition("@")[2], len(rows))}
+    return _batch(columns)
+
+
+def _batch(columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in SCHEMA], schema=SCHEMA)
+
+
+def _same(text: str, count: int) -> pa.Array:
+    return pa.array([text]).take(pa.array(np.zeros(count, np.int8)))
