@@ -39,8 +39,8 @@ class Classic:
         return ClassicSteps(data, self.order, 10**9 // self.tick_ns)
 
     def packets(self, data: Bytes, at: Positions, end: int) -> Packets:
-        fields = Fields(data, self.order)
-        seconds, ticks, captured, length = (fields.at(at + 4 * word, 4) for word in range(4))
+        heads = Fields(data, self.order).pieces(at, RECORD_HEADER).view(f"{self.order}u4").reshape(-1, 4)
+        seconds, ticks, captured, length = heads.T.astype(np.int64)
         count = len(at)
         return Packets(
             offset=at,

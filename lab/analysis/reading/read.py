@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from lab.analysis.reading.walk import walk
 
 Said = tuple[int | None, int, str]  # where in the file, how many bytes, what is wrong
 BATCH = 32_768
+THREADS = 2  # NumPy and Arrow work without holding up the other one
 BATCH_BYTES = 1 << 26
 MOST_STATEMENTS = 20
 
@@ -129,19 +132,31 @@ def _of_runs(data: Bytes, runs: tuple[Run, ...]) -> Iterator[Packets]:
 
 
 def _batches(capture: str, data: Bytes, found: Iterator[Packets], first: int) -> Iterator[pa.RecordBatch]:
-    """Batches of a good size, however many packets come at a time."""
+    """Batches of a good size, in order; each is made in a thread while the next packets are looked for."""
     fields = Fields(data)
+    begun: deque[Future[pa.RecordBatch]] = deque()
+    with ThreadPoolExecutor(THREADS) as pool:
+        for packets, number in _gathered(found, first):
+            begun.append(pool.submit(rows_of, capture, fields, packets, number))
+            if len(begun) > THREADS:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+
+
+def _gathered(found: Iterator[Packets], first: int) -> Iterator[tuple[Packets, int]]:
+    """Packets enough for a batch, and the number of the first, however many come at a time."""
     waiting: list[Packets] = []
     count = size = 0
     for packets in _pieces(found):
         more = int(packets.captured.sum())
         if waiting and (count + len(packets) > BATCH or size + more > BATCH_BYTES):
-            yield rows_of(capture, fields, Packets.joined(waiting), first)
+            yield Packets.joined(waiting), first
             first, waiting, count, size = first + count, [], 0, 0
         waiting.append(packets)
         count, size = count + len(packets), size + more
     if waiting:
-        yield rows_of(capture, fields, Packets.joined(waiting), first)
+        yield Packets.joined(waiting), first
 
 
 def _pieces(found: Iterator[Packets]) -> Iterator[Packets]:

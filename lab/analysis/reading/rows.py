@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.analysis.reading.fields import Column, Fields, Mask, Positions
+from lab.analysis.reading.fields import Column, Fields, Heads, Mask, Positions
 from lab.analysis.reading.internet import Internet, Transport
 from lab.analysis.reading.layout import RECORD_PROBLEMS, Packets
 from lab.analysis.reading.link import Link
@@ -46,6 +47,7 @@ SCHEMA = pa.schema(
         ("unreadable", pa.int64()),  # in statements: how many bytes from `offset` on belong to no packet
     ]
 )
+DEEPEST = 40  # bytes that are read of the header that IP carries, or of IP's own
 NO_LINK_HEADER, NO_IP_HEADER, PARTIAL = "no whole link header", "no whole IP header", "captured only in part"
 UNKNOWN_LINK = "its link type is not known"
 # Problems that leave open what was on the wire; all others are the sender's doing.
@@ -55,9 +57,7 @@ HOLES = (*RECORD_PROBLEMS.values(), NO_LINK_HEADER, UNKNOWN_LINK, NO_IP_HEADER, 
 def rows_of(capture: str, fields: Fields, packets: Packets, first: int) -> pa.RecordBatch:
     """A row a packet; `fields` must be big-endian, `first` is the first packet's number."""
     count = len(packets)
-    link = Link(fields, packets)
-    net = Internet(fields, link)
-    transport = Transport(fields, net)
+    link, net, transport, moved = _headers(fields, packets)
     ip = net.v4 | net.v6
     columns: dict[str, Any] = {
         "capture": pa.array([capture]).take(pa.array(np.zeros(count, np.int8))),
@@ -84,11 +84,30 @@ def rows_of(capture: str, fields: Fields, packets: Packets, first: int) -> pa.Re
         "tcp_seq": (transport.seq, transport.tcp),
         "tcp_ack": (transport.ack, transport.tcp),
         "tcp_flags": (transport.flags, transport.tcp),
-        "payload": _cut_out(fields, transport.body, transport.end),
+        "payload": _cut_out(fields, transport.body + moved, transport.end + moved),
         "problem": _problems(packets, link, net, transport),
         "unreadable": pa.nulls(count, pa.int64()),
     }
     return pa.RecordBatch.from_arrays([_arrow(columns[one.name], one.type) for one in SCHEMA], schema=SCHEMA)
+
+
+def _headers(fields: Fields, packets: Packets) -> tuple[Link, Internet, Transport, Positions]:
+    """What the headers say, and how far each packet's places are from those in the file.
+
+    Where a header reaches too far into a packet, the file itself is read.
+    """
+    if fields.size >= Heads.ROW:
+        near = Heads(fields, packets.start)
+        link, net, transport = _layers(near, replace(packets, start=near.starts))
+        if (net.body - near.starts).max(initial=0) <= Heads.ROW - Heads.AHEAD - DEEPEST:
+            return link, net, transport, packets.start - near.starts
+    return *_layers(fields, packets), np.zeros(len(packets), np.int64)
+
+
+def _layers(fields: Fields, packets: Packets) -> tuple[Link, Internet, Transport]:
+    link = Link(fields, packets)
+    net = Internet(fields, link)
+    return link, net, Transport(fields, net)
 
 
 def statements(capture: str, said: list[tuple[int | None, int, str]]) -> pa.RecordBatch:
@@ -136,7 +155,7 @@ def _addresses(net: Internet, at4: int, at6: int) -> pa.Array:
     rows = np.flatnonzero(net.v6)
     if not len(rows):
         return four
-    raw = np.frombuffer(net.fields.data, np.uint8)[net.at[rows, None] + np.arange(at6, at6 + 16)]
+    raw = net.fields.pieces(net.at[rows] + at6, 16)
     kind = pa.binary(16)
     coded = pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(raw.tobytes())]).dictionary_encode()
     names = pa.array([socket.inet_ntop(socket.AF_INET6, one) for one in coded.dictionary.to_pylist()], pa.string())
@@ -157,6 +176,9 @@ def _problems(packets: Packets, link: Link, net: Internet, transport: Transport)
         (net.odd, "no whole IPv6 extension header"),
         (transport.missing, "no whole transport header"),
     ]
+    found = [(mask, words) for mask, words in found if mask.any()]
+    if not found:
+        return pa.nulls(len(packets), pa.string())
     code = np.select([mask for mask, _ in found], range(len(found)), default=-1)
     return pa.array([words for _, words in found], pa.string()).take(pa.array(code, mask=code < 0))
 
