@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from lab.analysis.autopsy import autopsies
 from lab.analysis.carried import carriers
@@ -19,9 +19,10 @@ from lab.analysis.inputs import Run, open_run
 from lab.analysis.ledger import write_ledger
 from lab.analysis.links import Count, link_results
 from lab.analysis.metrics import metrics_of
-from lab.analysis.packets import read_packets, taps_of, traffic_of
-from lab.analysis.place import literal, remove, scratch_in
+from lab.analysis.packets import kept, read_packets, shares_of, taps_of, traffic_of
+from lab.analysis.place import remove, scratch_in
 from lab.analysis.session import COMPILED, INTERPRETED
+from lab.analysis.taps import read_share
 from lab.analysis.trust import find_doubts
 from lab.analysis.veil import veiled
 from lab.analysis.wire import table_of
@@ -65,7 +66,7 @@ def publish(facts: Facts, counts: list[Count], scratch: Path) -> Results:
 
 
 def _find(spark: SparkSession, run: Run, scratch: Path) -> tuple[Facts, list[Count]]:
-    packets = kept(read_packets(spark, taps_of(run)), scratch / "packets.parquet")
+    packets = read_packets(spark, shares_of(taps_of(run)), read_share, scratch / "packets.parquet")
     traffic = traffic_of(packets).persist()
     try:
         messages = read_messages(spark, run)
@@ -113,12 +114,6 @@ def suit(spark: SparkSession, total: int) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     for name, value in (INTERPRETED if total < TINY_BYTES else COMPILED).items():
         spark.conf.set(name, value)
-
-
-def kept(frame: DataFrame, path: Path) -> DataFrame:
-    """Write a stage and go on from what was written."""
-    frame.write.parquet(str(path))
-    return frame.sparkSession.read.schema(frame.schema).parquet(literal(path))
 
 
 def _replace(fresh: Path, place: Path) -> None:

@@ -5,8 +5,10 @@ Knows links and addresses; must not know what a protocol's messages mean.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from pathlib import Path
+from typing import Protocol, Self, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -14,9 +16,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lab.analysis.inputs import Run
+from lab.analysis.place import literal
+from lab.analysis.reading.fragments import is_fragment
 from lab.analysis.reading.link import ARP, IPV4, IPV6
+from lab.analysis.reading.read import Part
 from lab.analysis.reading.split import split
-from lab.analysis.taps import SCHEMA, Share, Tap, read_share
+from lab.analysis.taps import SCHEMA, Share, Tap
 from lab.analysis.wire import table_of
 
 T = TypeVar("T")
@@ -53,15 +58,56 @@ def taps_of(run: Run) -> list[Tap]:
     return taps
 
 
-def read_packets(spark: SparkSession, taps: Sequence[Tap]) -> DataFrame:
-    """Decode all captures in Spark's workers, which read the files themselves."""
-    shares = [Share(tap, part) for tap in taps for part in split(tap.path, tap.link)]
-    return with_pair(from_files(spark, shares, [share.part.size for share in shares], read_share, SCHEMA))
+class Shared(Protocol):
+    """A part of a capture, and the links whose packets are in it."""
+
+    @property
+    def part(self) -> Part: ...
+    @property
+    def links(self) -> tuple[str, ...]: ...
+    def whole(self) -> Self: ...
 
 
-def with_pair(packets: DataFrame) -> DataFrame:
-    """Tell which packets at different taps are the same one."""
-    return packets.withColumn("pair", _pair())
+S = TypeVar("S", bound=Shared)
+
+
+def shares_of(taps: Sequence[Tap]) -> list[Share]:
+    return [Share(tap, part) for tap in taps for part in split(tap.path, tap.link)]
+
+
+def read_packets(
+    spark: SparkSession, shares: Sequence[S], read: Callable[[S], Iterator[pa.RecordBatch]], path: Path
+) -> DataFrame:
+    """Decode all captures in Spark's workers, which read the files themselves, into a table at that path.
+
+    A datagram whose fragments lie in several parts of a file is put together by reading that file's fragments again.
+    """
+
+    def rows(some: Sequence[S]) -> DataFrame:
+        made = from_files(spark, some, [share.part.size for share in some], read, SCHEMA)
+        return made.withColumn("pair", _pair())
+
+    packets = kept(rows(shares), path)
+    parted = {share.links: share for share in shares if share.part.runs is not None}
+    if not parted:
+        return packets
+    found = packets.where(is_fragment() & F.col("capture").isin([link for links in parted for link in links]))
+    links = {row[0] for row in found.select("capture").distinct().collect()}
+    again = [share.whole() for those, share in parted.items() if links & set(those)]
+    if not again:
+        return packets
+    replaced = is_fragment() & F.col("capture").isin([link for share in again for link in share.links])
+    mended = path.with_name("mended.parquet")
+    kept(packets.where(~replaced).unionByName(rows(again)), mended)
+    shutil.rmtree(path)
+    mended.rename(path)
+    return spark.read.schema(packets.schema).parquet(literal(path))
+
+
+def kept(frame: DataFrame, path: Path) -> DataFrame:
+    """Write a stage and go on from what was written."""
+    frame.write.parquet(str(path))
+    return frame.sparkSession.read.schema(frame.schema).parquet(literal(path))
 
 
 def from_files(

@@ -58,6 +58,15 @@ class Share:
 
     tap: Tap
     part: Part
+    fragments: bool = False  # only these, put together
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        return (self.tap.link,)
+
+    def whole(self) -> Share:
+        """The fragments of the whole capture."""
+        return Share(self.tap, Part(self.part.path, self.part.capture), fragments=True)
 
 
 def read_capture(tap: Tap) -> Iterator[pa.RecordBatch]:
@@ -67,12 +76,12 @@ def read_capture(tap: Tap) -> Iterator[pa.RecordBatch]:
 
 def read_share(share: Share) -> Iterator[pa.RecordBatch]:
     """The rows of a part; fragments come last, put together as far as the part has them."""
-    for batch in whole_datagrams(share.part):
+    for batch in whole_datagrams(share.part, only=share.fragments):
         yield _with_names(share.tap, batch)
 
 
-def whole_datagrams(part: Part) -> Iterator[pa.RecordBatch]:
-    """The packets of a part, then its fragments, put together."""
+def whole_datagrams(part: Part, *, only: bool = False) -> Iterator[pa.RecordBatch]:
+    """The packets of a part, then its fragments, put together; or only these."""
     fragments: list[pa.RecordBatch] = []
     for batch in read_part(part):
         broken = pc.or_(
@@ -81,7 +90,8 @@ def whole_datagrams(part: Part) -> Iterator[pa.RecordBatch]:
         if pc.any(broken).as_py():
             fragments.append(batch.filter(broken))
             batch = batch.filter(pc.invert(broken))
-        yield batch
+        if not only:
+            yield batch
     if fragments:
         whole = join_fragments(pa.Table.from_batches(fragments)).select(rows.SCHEMA.names).combine_chunks()
         yield from whole.to_batches()

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import random
+import struct
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
-from runbuilder import RunBuilder
+from runbuilder import RunBuilder, datagram, ethernet, ipv4, udp
 
 from lab.analysis import packets as packets_module
 from lab.analysis.inputs import open_run
-from lab.analysis.packets import read_packets, taps_of
+from lab.analysis.packets import read_packets, shares_of, taps_of
 from lab.analysis.reading.read import read_whole
 from lab.analysis.reading.rows import SCHEMA
-from lab.analysis.reading.split import split
+from lab.analysis.reading.split import PART_BYTES, split
+from lab.analysis.taps import Tap, read_share
 
 pytestmark = pytest.mark.spark
 CORPUS = Path(__file__).parents[1] / "data" / "captures"
@@ -74,14 +76,36 @@ def test_damaged_captures(spark: SparkSession, tmp_path: Path) -> None:
     assert any(not row["frame"] for row in rows)
 
 
+def analysed(spark: SparkSession, taps: list[Tap], path: Path, part_bytes: int | None = None) -> list[Any]:
+    def small(file: str, capture: str) -> Any:
+        return split(file, capture, part_bytes or PART_BYTES)
+
+    with patch.object(packets_module, "split", small):
+        shares = shares_of(taps)
+    assert (len(shares) > len(taps)) == (part_bytes is not None)
+    rows = read_packets(spark, shares, read_share, path).collect()
+    assert [one.name for one in path.parent.iterdir() if one.suffix == ".parquet"] == [path.name]
+    return sorted(rows, key=lambda row: (row.capture, row.frame))
+
+
 def test_the_analysis_reads_a_large_capture_in_parts(spark: SparkSession, tmp_path: Path) -> None:
     taps = taps_of(open_run(RunBuilder().everything().write(tmp_path / "run")))
+    at_once = analysed(spark, taps, tmp_path / "one" / "packets.parquet")
+    assert analysed(spark, taps, tmp_path / "many" / "packets.parquet", 1500) == at_once
 
-    def small(path: str, capture: str) -> Any:
-        return split(path, capture, 1500)
 
-    at_once = sorted(read_packets(spark, taps).collect(), key=lambda row: (row.capture, row.frame))
-    with patch.object(packets_module, "split", small):
-        in_parts = sorted(read_packets(spark, taps).collect(), key=lambda row: (row.capture, row.frame))
+def test_a_datagram_whose_fragments_lie_in_different_parts(spark: SparkSession, tmp_path: Path) -> None:
+    run = RunBuilder(messages=8).everything()
+    link, subnet = "consumer1@consumers", "consumers"
+    whole = udp(50001, 50002, datagram("PUB", 1, run.text(1, 1)))
+    ends = run.address("broker", subnet), run.address("consumer1", subnet)
+    for ms, flags, piece in ((1, 0x2000, whole[:240]), (10_000, 240 // 8, whole[240:])):  # everything else in between
+        packet = bytearray(ipv4(*ends, 17, piece))
+        packet[4:8] = struct.pack(">HH", 7, flags)
+        run.put(link, ms, ethernet(run.mac("broker@consumers"), run.mac(link), 0x0800, bytes(packet)))
+    taps = taps_of(open_run(run.write(tmp_path / "run")))
+    at_once = analysed(spark, taps, tmp_path / "one" / "packets.parquet")
+    in_parts = analysed(spark, taps, tmp_path / "many" / "packets.parquet", 1500)
     assert in_parts == at_once
-    assert len(split(taps[0].path, "c", 1500)) > 1
+    last = [row for row in in_parts if row.capture == link][-1]
+    assert (last.type, last.markers, last.problem) == ("PUB", [run.marker(1, 1)], None)

@@ -20,17 +20,16 @@ from lab.analysis.foreign.due import due, wishes_of, without_unsure
 from lab.analysis.foreign.follow import Following, choose, followed, learn, messages_in, resends, with_content
 from lab.analysis.foreign.places import Place, Share, files_of_links, places_of, read_place, untapped
 from lab.analysis.inputs import Run
-from lab.analysis.job import kept, publish, stopped_if_interrupted, suit
+from lab.analysis.job import publish, stopped_if_interrupted, suit
 from lab.analysis.ledger import write_ledger
 from lab.analysis.links import Count, link_results
 from lab.analysis.logs import SCHEMA as SHOWN
 from lab.analysis.manifest import Manifest
-from lab.analysis.packets import from_files, traffic_of, with_pair
+from lab.analysis.packets import kept, read_packets, traffic_of
 from lab.analysis.place import scratch_in
 from lab.analysis.reading.messages import messages_of
 from lab.analysis.reading.source import size_of
 from lab.analysis.reading.split import split
-from lab.analysis.taps import SCHEMA
 from lab.analysis.wire import TableFramers
 from lab.model.nodes import Nodes
 from lab.model.plan import Link, Node, Plan, Settle, Subnet, Workload
@@ -63,8 +62,7 @@ def analyse_captures(given: Given, spark: SparkSession) -> Results:
 
 def _find(spark: SparkSession, given: Given, places: list[Place], scratch: Path) -> tuple[Facts, list[Count]]:
     shares = [Share(place, part) for place in places for part in split(place.path, place.name)]
-    rows = with_pair(from_files(spark, shares, [share.part.size for share in shares], read_place, SCHEMA))
-    packets = kept(rows, scratch / "packets.parquet")
+    packets = read_packets(spark, shares, read_place, scratch / "packets.parquet")
     table, nodes = given.table, given.nodes
     headers = learn(packets) if table is None else None
     if headers is not None:

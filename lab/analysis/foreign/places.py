@@ -44,6 +44,15 @@ class Share:
 
     place: Place
     part: Part
+    fragments: bool = False  # only these, put together
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        return (*self.place.links, *self.place.filled)
+
+    def whole(self) -> Share:
+        """The fragments of the whole capture."""
+        return Share(self.place, Part(self.part.path, self.part.capture), fragments=True)
 
 
 def places_of(nodes: Nodes, paths: dict[str, str], table: Table | None) -> list[Place]:
@@ -69,7 +78,7 @@ def files_of_links(places: Sequence[Place]) -> dict[str, str]:
 
 
 def read_place(share: Share) -> Iterator[pa.RecordBatch]:
-    for batch in whole_datagrams(share.part):
+    for batch in whole_datagrams(share.part, only=share.fragments):
         yield from _rows(share.place, batch)
 
 
