@@ -30,6 +30,7 @@ producers: {p1: {address: 10.9.1.1}, p2: {address: 10.9.1.2}}
 consumers: {c1: {address: 10.9.2.1}, c2: {address: 10.9.2.2}}
 """
 OWN_TAPS = "taps: {broker.pcap: broker, p1.pcap: p1, p2.pcap: p2, c1.pcap: c1, c2.pcap: c2}\nclock: shared\n"
+TABLES = Path(__file__).parents[1] / "data" / "tables"
 MAC = "02:00:00:00:00:01"
 
 
@@ -447,6 +448,23 @@ def test_contents_that_are_changed_on_the_way_cannot_be_followed(judged: Judge) 
     results = judged(own_taps(wire), EVERYBODY + OWN_TAPS, None)
     assert verdicts(results)["delivery"] == "unknown"
     assert "behind another header" in check(results, "delivery").reason
+
+
+@pytest.mark.parametrize(("withheld", "verdict"), [(None, "pass"), (2, "fail")])
+def test_a_table_of_ones_own_by_its_path(judged: Judge, withheld: int | None, verdict: str) -> None:
+    wire = Wire(ends={**ENDS, "broker": ("10.9.0.1", 5000)})
+    for consumer in ("c1", "c2"):
+        wire.send(consumer, "broker", b"00S007001")
+    for number in range(4):
+        text = f"reading {number}"
+        wire.send("p1", "broker", f"{len(text):02}P007000{text}".encode())
+        for consumer in ("c1", "c2") if number != withheld else ("c1",):
+            wire.send("broker", consumer, f"{len(text):02}P007001{text}".encode())
+    wire.quiet()
+    nodes = EVERYBODY.replace("50001", "5000") + OWN_TAPS
+    results = judged(own_taps(wire), nodes, str(TABLES / "ascii9.yaml"))
+    assert verdicts(results)["delivery"] == verdict, check(results, "delivery").reason
+    assert results.metrics.published == 4
 
 
 @dataclass
