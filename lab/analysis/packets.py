@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -19,9 +19,8 @@ from lab.analysis.inputs import Run
 from lab.analysis.place import literal
 from lab.analysis.reading.fragments import is_fragment
 from lab.analysis.reading.link import ARP, IPV4, IPV6
-from lab.analysis.reading.read import Part
 from lab.analysis.reading.split import split
-from lab.analysis.taps import SCHEMA, Share, Tap
+from lab.analysis.taps import SCHEMA, C, Share, Tap
 from lab.analysis.wire import table_of
 
 T = TypeVar("T")
@@ -58,37 +57,24 @@ def taps_of(run: Run) -> list[Tap]:
     return taps
 
 
-class Shared(Protocol):
-    """A part of a capture, and the links whose packets are in it."""
-
-    @property
-    def part(self) -> Part: ...
-    @property
-    def links(self) -> tuple[str, ...]: ...
-    def whole(self) -> Self: ...
-
-
-S = TypeVar("S", bound=Shared)
-
-
-def shares_of(taps: Sequence[Tap]) -> list[Share]:
+def shares_of(taps: Sequence[Tap]) -> list[Share[Tap]]:
     return [Share(tap, part) for tap in taps for part in split(tap.path, tap.link)]
 
 
 def read_packets(
-    spark: SparkSession, shares: Sequence[S], read: Callable[[S], Iterator[pa.RecordBatch]], path: Path
+    spark: SparkSession, shares: Sequence[Share[C]], read: Callable[[Share[C]], Iterator[pa.RecordBatch]], path: Path
 ) -> DataFrame:
     """Decode all captures in Spark's workers, which read the files themselves, into a table at that path.
 
     A datagram whose fragments lie in several parts of a file is put together by reading that file's fragments again.
     """
 
-    def rows(some: Sequence[S]) -> DataFrame:
+    def rows(some: Sequence[Share[C]]) -> DataFrame:
         made = from_files(spark, some, [share.part.size for share in some], read, SCHEMA)
         return made.withColumn("pair", _pair())
 
     packets = kept(rows(shares), path)
-    parted = {share.links: share for share in shares if share.part.runs is not None}
+    parted = {share.tap.links: share for share in shares if share.part.runs is not None}
     if not parted:
         return packets
     found = packets.where(is_fragment() & F.col("capture").isin([link for links in parted for link in links]))
@@ -96,7 +82,7 @@ def read_packets(
     again = [share.whole() for those, share in parted.items() if links & set(those)]
     if not again:
         return packets
-    replaced = is_fragment() & F.col("capture").isin([link for share in again for link in share.links])
+    replaced = is_fragment() & F.col("capture").isin([link for share in again for link in share.tap.links])
     mended = path.with_name("mended.parquet")
     kept(packets.where(~replaced).unionByName(rows(again)), mended)
     shutil.rmtree(path)

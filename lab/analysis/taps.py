@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -51,20 +52,30 @@ class Tap:
     macs: tuple[str, ...]  # every card of the run
     table: Table | None
 
+    @property
+    def links(self) -> tuple[str, ...]:
+        return (self.link,)
+
+
+class Captured(Protocol):
+    """Where a capture was taken."""
+
+    @property
+    def links(self) -> tuple[str, ...]: ...
+
+
+C = TypeVar("C", bound=Captured)
+
 
 @dataclass(frozen=True)
-class Share:
-    """A part of a tap's capture."""
+class Share(Generic[C]):
+    """A part of a capture."""
 
-    tap: Tap
+    tap: C
     part: Part
     fragments: bool = False  # only these, put together
 
-    @property
-    def links(self) -> tuple[str, ...]:
-        return (self.tap.link,)
-
-    def whole(self) -> Share:
+    def whole(self) -> Share[C]:
         """The fragments of the whole capture."""
         return Share(self.tap, Part(self.part.path, self.part.capture), fragments=True)
 
@@ -74,7 +85,7 @@ def read_capture(tap: Tap) -> Iterator[pa.RecordBatch]:
     yield from read_share(Share(tap, Part(tap.path, tap.link)))
 
 
-def read_share(share: Share) -> Iterator[pa.RecordBatch]:
+def read_share(share: Share[Tap]) -> Iterator[pa.RecordBatch]:
     """The rows of a part; fragments come last, put together as far as the part has them."""
     for batch in whole_datagrams(share.part, only=share.fragments):
         yield _with_names(share.tap, batch)
@@ -106,15 +117,20 @@ def _with_names(tap: Tap, batch: pa.RecordBatch) -> pa.RecordBatch:
     other = pc.if_else(up, columns["ip_dst"], columns["ip_src"])
     columns |= {
         "direction": pc.if_else(packet, pc.if_else(up, "up", "down"), None),
-        "node": _same(tap.node, len(batch)),
-        "role": _same(tap.role, len(batch)),
-        "subnet": _same(tap.subnet, len(batch)),
+        "node": same(tap.node, len(batch)),
+        "role": same(tap.role, len(batch)),
+        "subnet": same(tap.subnet, len(batch)),
         "foreign": pc.if_else(packet, pc.invert(pc.is_in(batch["eth_src"], pa.array(tap.macs, pa.string()))), None),
         "own": pc.if_else(packet, pc.fill_null(own, False), None),
         "peer": _mapped(other, {address: node for address, node, _ in tap.neighbours}),
         "peer_role": _mapped(other, {address: role for address, _, role in tap.neighbours}),
     }
     columns |= header_columns(tap.table, batch)
+    return batch_of(columns)
+
+
+def batch_of(columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    """These columns in the order and with the types of SCHEMA."""
     return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in SCHEMA], schema=SCHEMA)
 
 
@@ -137,5 +153,5 @@ def _mapped(names: pa.Array, known: dict[str, str]) -> pa.Array:
     return values.take(coded.indices)
 
 
-def _same(text: str, count: int) -> pa.Array:
+def same(text: str, count: int) -> pa.Array:
     return pa.array([text]).take(pa.array(np.zeros(count, np.int8)))

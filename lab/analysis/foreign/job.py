@@ -18,7 +18,7 @@ from lab.analysis.facts import Facts, count_deliveries, count_traffic, take_samp
 from lab.analysis.foreign.doubts import Ends, find_doubts, near_the_end
 from lab.analysis.foreign.due import due, wishes_of, without_unsure
 from lab.analysis.foreign.follow import Following, choose, followed, learn, messages_in, resends, with_content
-from lab.analysis.foreign.places import Place, Share, files_of_links, places_of, read_place, untapped
+from lab.analysis.foreign.places import Place, files_of_links, places_of, read_place, untapped
 from lab.analysis.inputs import Run
 from lab.analysis.job import publish, stopped_if_interrupted, suit
 from lab.analysis.ledger import write_ledger
@@ -30,6 +30,7 @@ from lab.analysis.place import scratch_in
 from lab.analysis.reading.messages import messages_of
 from lab.analysis.reading.source import size_of
 from lab.analysis.reading.split import split
+from lab.analysis.taps import Share
 from lab.analysis.wire import TableFramers
 from lab.model.nodes import Nodes
 from lab.model.plan import Link, Node, Plan, Settle, Subnet, Workload

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.analysis.header import header_columns
-from lab.analysis.reading.read import Part
 from lab.analysis.reading.rows import HOLES
-from lab.analysis.taps import SCHEMA, whole_datagrams
+from lab.analysis.taps import SCHEMA, Share, batch_of, same, whole_datagrams
 from lab.model.nodes import Named, Nodes
 from lab.protocols.wire.table import Table
 
@@ -33,26 +32,13 @@ class Place:
     path: str
     name: str
     nodes: tuple[Named, ...]
-    links: tuple[str, ...]  # taken here
-    filled: tuple[str, ...]  # taken nowhere, and known from here
+    taken: tuple[str, ...]  # links that it was taken at
+    filled: tuple[str, ...]  # links that none was taken at, and that are known from here
     table: Table | None
-
-
-@dataclass(frozen=True)
-class Share:
-    """A part of a capture."""
-
-    place: Place
-    part: Part
-    fragments: bool = False  # only these, put together
 
     @property
     def links(self) -> tuple[str, ...]:
-        return (*self.place.links, *self.place.filled)
-
-    def whole(self) -> Share:
-        """The fragments of the whole capture."""
-        return Share(self.place, Part(self.part.path, self.part.capture), fragments=True)
+        return (*self.taken, *self.filled)
 
 
 def places_of(nodes: Nodes, paths: dict[str, str], table: Table | None) -> list[Place]:
@@ -74,12 +60,12 @@ def untapped(nodes: Nodes) -> tuple[str, ...]:
 
 def files_of_links(places: Sequence[Place]) -> dict[str, str]:
     """In which file the packets of a link are found."""
-    return {link: place.name for place in places for link in (*place.filled, *place.links)}
+    return {link: place.name for place in places for link in place.links}
 
 
-def read_place(share: Share) -> Iterator[pa.RecordBatch]:
+def read_place(share: Share[Place]) -> Iterator[pa.RecordBatch]:
     for batch in whole_datagrams(share.part, only=share.fragments):
-        yield from _rows(share.place, batch)
+        yield from _rows(share.tap, batch)
 
 
 def _rows(place: Place, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -96,7 +82,7 @@ def _rows(place: Place, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     said = ~packet | (hole & (sender < 0) & (receiver < 0))
     if said.any():
         rows = batch.filter(pa.array(said))
-        for link in place.links:
+        for link in place.taken:
             yield _statement(place, rows, link)
 
 
@@ -114,7 +100,7 @@ def _who(nodes: tuple[Named, ...], batch: pa.RecordBatch, end: str) -> Numbers:
 
 def _links(place: Place, own: Numbers, other: Numbers) -> tuple[list[str], Numbers]:
     """Names of links, and for each packet the number of the one its own end has here, -1 for none."""
-    here = [*place.links, *place.filled]
+    here = list(place.links)
     number = {link: index for index, link in enumerate(here)}
     index = np.full(len(own), -1, np.int64)
     roles = np.array([node.role for node in place.nodes] + [""])[other]
@@ -142,7 +128,7 @@ def _named(
     one_broker = pc.not_equal(pc.equal(role_of, "broker"), pc.equal(role_there, "broker"))
     columns = {name: rows[name] for name in rows.schema.names} | {
         "capture": pa.array(links, pa.string()).take(pa.array(index)),
-        "direction": _same("up" if up else "down", len(rows)),
+        "direction": same("up" if up else "down", len(rows)),
         "node": names.take(pa.array(own)),
         "role": role_of,
         "subnet": pa.array([link.partition("@")[2] for link in links], pa.string()).take(pa.array(index)),
@@ -151,21 +137,13 @@ def _named(
         "peer": pc.if_else(one_broker, names.take(pa.array(other, mask=other < 0)), None),
         "peer_role": pc.if_else(one_broker, role_there, None),
     }
-    return _batch(columns | header_columns(place.table, rows, keyed=True))
+    return batch_of(columns | header_columns(place.table, rows, keyed=True))
 
 
 def _statement(place: Place, rows: pa.RecordBatch, link: str) -> pa.RecordBatch:
     node = next(one for one in place.nodes if link in one.links)
     nothing = {field.name: pa.nulls(len(rows), field.type) for field in SCHEMA}
     columns = nothing | {name: rows[name] for name in rows.schema.names}
-    columns |= {"capture": _same(link, len(rows)), "node": _same(node.name, len(rows))}
-    columns |= {"role": _same(node.role, len(rows)), "subnet": _same(link.partition("@")[2], len(rows))}
-    return _batch(columns)
-
-
-def _batch(columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in SCHEMA], schema=SCHEMA)
-
-
-def _same(text: str, count: int) -> pa.Array:
-    return pa.array([text]).take(pa.array(np.zeros(count, np.int8)))
+    columns |= {"capture": same(link, len(rows)), "node": same(node.name, len(rows))}
+    columns |= {"role": same(node.role, len(rows)), "subnet": same(link.partition("@")[2], len(rows))}
+    return batch_of(columns)
