@@ -44,7 +44,7 @@ def print_verdict(results: Results, folder: Path, command: Sequence[str]) -> Non
     console.print(Text.assemble(("verdict: ", "bold"), (results.verdict, STYLES[results.verdict])))
     where = _short(folder)
     again = [*(_short(Path(word)) if os.path.isabs(word) else word for word in command), "analyse", where]
-    lines = [shlex.join(again)] if (folder / "plan.json").is_file() else []  # captures of others are no run
+    lines = [] if results.seed is None else [shlex.join(again)]  # captures of others are no run
     if (folder / "capture.pcapng").is_file():  # a run that was killed has none
         lines.insert(0, shlex.join(["wireshark", os.path.join(where, "capture.pcapng")]))
     for head, line in zip(("run folder: ", "next: ", "      "), (where, *lines), strict=False):
