@@ -27,12 +27,13 @@ def carriers(packets: DataFrame, traffic: DataFrame, table: Table | None, *, key
         return traffic
     messages = messages_of(packets, TableFramers(table)).where("kind = 'message'")
     decoded = messages.mapInArrow(_decoder(table, keyed), from_arrow_schema(DECODED))
-    ends = traffic.drop("time_ns", "lost", "again", *HEADER.names)
+    ends = traffic.drop("time_ns", "lost", "again", "unsent", *HEADER.names)
     return (
         decoded.withColumnRenamed("last_frame", "frame")
         .join(ends, ["capture", "frame"])
         .withColumn("lost", F.lit(False))
         .withColumn("again", F.lit(False))
+        .withColumn("unsent", F.lit(False))
     )
 
 

@@ -93,6 +93,7 @@ class Numbers:
     never_arrived: int
     before_arrival: int
     not_subscribed: int
+    not_forwarded: int
     spans: dict[str, tuple[float, float, float, float] | None]  # p50, p95, p99, max
 
 
@@ -158,6 +159,7 @@ def count_deliveries(deliveries: DataFrame, events: DataFrame) -> Numbers:
             _number(F.col("strange") == name).alias(name.replace("-", "_"))
             for name in ("never-planned", "never-arrived", "before-arrival", "not-subscribed")
         ),
+        _number(F.col("cause") == "not-forwarded").alias("not_forwarded"),
         *(F.percentile(span, [0.5, 0.95, 0.99, 1.0]).alias(span) for span in SPANS),
     )
     row = told.crossJoin(sums).collect()[0].asDict()

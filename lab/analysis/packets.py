@@ -132,13 +132,14 @@ def _paired() -> Column:
     return F.coalesce(F.col("own") & F.col("peer").isNotNull() & ~F.col("foreign"), F.lit(False))
 
 
-def traffic_of(packets: DataFrame, *, guarded: bool = True) -> DataFrame:
+def traffic_of(packets: DataFrame, *, guarded: bool = True, one_clock: bool = True) -> DataFrame:
     """Packets without their payload, and with their fate.
 
     blocked: sent to where the guard lets nothing pass, or under a forged address; also asking who has such an address;
     outside: blocked, or the broker is at neither end;
     lost: sent, and never seen at its receiver's tap;
-    again: not the first of its kind in its direction.
+    again: not the first of its kind in its direction;
+    unsent: arrived, and never seen at its sender's tap.
     """
     up = F.col("direction") == "up"
     ip = F.coalesce(F.col("ethertype").isin(IPV4, IPV6), F.lit(False))
@@ -157,7 +158,7 @@ def traffic_of(packets: DataFrame, *, guarded: bool = True) -> DataFrame:
         .withColumn("blocked", F.coalesce(blocked, F.lit(False)) & F.lit(guarded))
         .withColumn("outside", F.coalesce(blocked | (sent & between_others), F.lit(False)))
     )
-    return _with_fate(marked)
+    return _with_fate(marked) if one_clock else _with_counts(marked)
 
 
 def _with_fate(traffic: DataFrame) -> DataFrame:
@@ -183,5 +184,22 @@ def _with_fate(traffic: DataFrame) -> DataFrame:
         .withColumn("later", F.min("depth").over(after))
         .withColumn("lost", up & F.coalesce(F.col("later") >= F.col("depth"), F.lit(True)))
         .withColumn("again", F.when(up, F.col("ups") > 1).when(down, F.col("downs") > 1).otherwise(False))
-        .drop("rank", "ups", "downs", "open", "depth", "later", "pair")
+        .withColumn("before", F.least(F.lit(0), F.min("open").over(onward.rowsBetween(Window.unboundedPreceding, -1))))
+        .withColumn("unsent", down & (F.col("open") < F.coalesce("before", F.lit(0))))
+        .drop("rank", "ups", "downs", "open", "depth", "later", "before", "pair")
+    )
+
+
+def _with_counts(traffic: DataFrame) -> DataFrame:
+    """The same where taps have clocks of their own: the first that was sent is the first that arrived."""
+    up = F.col("paired") & (F.col("direction") == "up")
+    down = F.col("paired") & (F.col("direction") == "down")
+    all_of_it = Window.partitionBy("pair")
+    one_way = Window.partitionBy("pair", "direction").orderBy("time_ns", "frame")
+    return (
+        traffic.withColumn("number", F.row_number().over(one_way))
+        .withColumn("lost", up & (F.col("number") > F.count(F.when(down, 1)).over(all_of_it)))
+        .withColumn("unsent", down & (F.col("number") > F.count(F.when(up, 1)).over(all_of_it)))
+        .withColumn("again", (up | down) & (F.col("number") > 1))
+        .drop("number", "pair")
     )

@@ -28,6 +28,7 @@ class Doubts:
     conditions: tuple[str, ...]  # the network was not what the scenario asked for
     clock: tuple[str, ...]
     due: tuple[str, ...] = ()  # whether everything is known that was due; it takes nothing from what was seen
+    surplus: tuple[str, ...] = ()  # messages whose origin is not known: which may be too many, or in another order
     unwatched: tuple[str, ...] = ()  # links whose packets no capture has; not asked about by every check
 
     def on_links(self, links: list[str] | None = None) -> list[str]:

@@ -22,7 +22,8 @@ from lab.model.units import printable, refuse, shown
 
 NODES = Sort("nodes file", "write broker:, producers: and consumers:, each with an address")
 ALL = "all"
-EXPECT = {"delivery": "== 100%", "duplicates": 0, "order": "fifo", "fabricated": False}  # no output was recorded
+UNASKED = {"isolation": False, "fabricated": False}  # a machine says other things too, and no output was recorded
+EXPECT = {"delivery": "== 100%", "duplicates": 0, "order": "fifo", **UNASKED}
 _NAME = re.compile("[a-z][a-z0-9-]{0,47}")
 
 
@@ -135,8 +136,8 @@ def nodes_from_text(text: str, file: str, captures: list[str]) -> Nodes:
     document = parse(text, file, NODES)
     if not isinstance(document.data, dict):
         raise document.error((), "this is not a nodes file", "keys and values, beginning with broker:")
-    if isinstance(document.data.get("expect"), dict):  # there is no output unless somebody says so
-        document.data["expect"] = {"fabricated": False, **document.data["expect"]}
+    if isinstance(document.data.get("expect"), dict):
+        document.data["expect"] = {**UNASKED, **document.data["expect"]}
     try:
         spec = NodesSpec.model_validate(document.data)
     except ValidationError as error:
@@ -182,7 +183,10 @@ def _apart(document: Document, nodes: tuple[Named, ...]) -> None:
                 other = ends.setdefault((address, port), node.name)
                 if other != node.name:
                     told = address if port is None else f"{address} port {port}"
-                    what, hint = f"{node.name} and {other} are both at {told}", "give each of them its port"
+                    what, hint = (
+                        f"{node.name} and {other} are both at {told}",
+                        "give each of them its port; a program that does both at one port cannot be two nodes",
+                    )
                     raise document.error((*_path(node), "address"), what, "one node at each address and port", hint)
 
 

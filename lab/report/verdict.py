@@ -59,7 +59,10 @@ def _checks(results: Results) -> Table:
     for check in results.checks:
         observed = check.observed if check.verdict == "pass" or not check.reason else check.reason
         table.add_row(
-            Text(check.name), Text(check.verdict, style=STYLES[check.verdict]), Text(check.expected), Text(observed)
+            Text(check.name),
+            Text(check.verdict, style=STYLES[check.verdict]),
+            Text(printable(check.expected)),
+            Text(printable(observed)),
         )
     return table
 
@@ -82,7 +85,7 @@ def _why(console: Console, results: Results) -> None:
         return
     console.print(Text("why: " + "; ".join(_causes(results.autopsies))))
     for autopsy in results.autopsies[:MOST_AUTOPSIES]:
-        console.print(Text(f"  {autopsy.text}"))
+        console.print(Text(f"  {printable(autopsy.text)}"))
     left = len(results.autopsies) - MOST_AUTOPSIES
     if left > 0:
         console.print(Text(f"  … and {left} more in results.json"))

@@ -20,7 +20,7 @@ def check(facts: Facts, wanted: Any) -> Check:
     which = "deliveries that were due" if facts.run.files else "planned deliveries"
     expected = f"{wanted['op']} {wanted['pct']:g} % of the {which}"
     if not numbers.expected:
-        reasons = [*of_wire(facts.doubts), *facts.doubts.due] or ["no delivery was planned"]
+        reasons = [*of_wire(facts.doubts), *facts.doubts.due, *facts.doubts.surplus] or ["no delivery was planned"]
         return judge("delivery", Finding(expected, "nothing", False, ""), reasons)
     share = 100 * numbers.delivered / numbers.expected
     missing = numbers.expected - numbers.delivered
@@ -42,7 +42,7 @@ def check(facts: Facts, wanted: Any) -> Check:
         evidence=evidence,
         evidence_in_all=missing + numbers.not_subscribed,
     )
-    return judge("delivery", finding, [*of_wire(facts.doubts), *facts.doubts.due])
+    return judge("delivery", finding, [*of_wire(facts.doubts), *facts.doubts.due, *facts.doubts.surplus])
 
 
 def _withheld(facts: Facts, wanted: Any) -> bool:
@@ -50,12 +50,12 @@ def _withheld(facts: Facts, wanted: Any) -> bool:
 
     Only for captures of others: in a run of the lab's own a hole in any capture speaks of a machine that was not able.
     """
-    if not facts.run.files:
+    if not facts.run.files or facts.run.plan.wire is None:
         return False
     doubts, broker = facts.doubts, [link.name for link in facts.run.plan.broker.links]
     if doubts.run or doubts.conditions or doubts.on_links(broker) or facts.run.untapped & set(broker):
         return False
-    count = sum(row.cause == "not-forwarded" for row in facts.samples.missing)
+    count = facts.numbers.not_forwarded
     at_best = 100 * (facts.numbers.expected - count) / facts.numbers.expected
     return wanted["op"] in (">=", ">", "==") and count > 0 and not holds(at_best, wanted["op"], wanted["pct"])
 

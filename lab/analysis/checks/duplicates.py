@@ -27,4 +27,6 @@ def check(facts: Facts, wanted: Any) -> Check:
         evidence_in_all=numbers.doubled,
     )
     silent = [scene.link(node.name) for node in facts.run.plan.nodes if node.role == "consumer" and not node.shows]
-    return judge("duplicates", finding, [*of_seen(facts.doubts, silent), *facts.doubts.conditions])
+    return judge(
+        "duplicates", finding, [*of_seen(facts.doubts, silent), *facts.doubts.conditions, *facts.doubts.surplus]
+    )

@@ -27,6 +27,7 @@ class Finding:
 
 def judge(name: str, finding: Finding, doubts: Sequence[str]) -> Check:
     """Doubt leaves a proof alone and turns everything else into unknown."""
+    doubts = list(dict.fromkeys(doubts))  # a capture of two links says the same for both
     verdict: Verdict = "fail" if finding.failed else "pass"
     reason = finding.reason
     if doubts and not (finding.failed and finding.proof):

@@ -23,7 +23,9 @@ def check(facts: Facts, wanted: Any) -> Check:
         evidence=[scene.seen(row) for row in facts.samples.out_of_order],
         evidence_in_all=numbers.out_of_order,
     )
-    doubts = [*of_seen(facts.doubts, silent), *facts.doubts.conditions]
+    doubts = [*of_seen(facts.doubts, silent), *facts.doubts.conditions, *facts.doubts.surplus]
+    if facts.run.files:  # no plan says in which order they were sent
+        doubts += facts.doubts.on_links([scene.link(node.name) for node in facts.run.plan.role("producer")])
     if failed and silent and facts.run.resends:
         doubts.append("messages are sent again: in which order a consumer without output took them, no capture shows")
     if not numbers.delivered and not failed:

@@ -22,6 +22,7 @@ from lab.protocols.wire.table import Table
 Mode = Literal["marker", "fields", "content"]
 SAMPLE = 200
 MOST_NAME = 60
+NEAR, SOON_NS = 128, 30_000_000_000  # half of the numbers that one byte has; longer than anybody waits
 INWARD, OUTWARD = ("published", "received"), ("forwarded", "arrived")
 
 
@@ -38,9 +39,12 @@ def choose(carried: DataFrame, table: Table | None, wish: Mode | None) -> Mode:
     """What the nodes file says, or the surest way there is."""
     if wish is not None:
         return wish
-    if carried.where(F.col("markers").isNotNull() & (kind_of(table) == "published")).limit(1).count():
+    sent = carried.where(kind_of(table) == "published")
+    marked, bare = sent.agg(F.count("markers"), F.count("*") - F.count("markers")).collect()[0]
+    by_fields = table is not None and bool(table.follow.identity)
+    if marked and not (bare and by_fields):
         return "marker"
-    return "fields" if table is not None and table.follow.identity else "content"
+    return "fields" if by_fields else "content"
 
 
 def learn(packets: DataFrame) -> tuple[int, int] | None:
@@ -92,14 +96,29 @@ def followed(carried: DataFrame, table: Table | None, following: Following) -> D
     consumer = F.when(
         F.col("_kind").isin(*OUTWARD), F.when(F.col("role") == "consumer", F.col("node")).otherwise(F.col("peer"))
     )
-    fresh = F.lit(1) if not following.repeats else F.when(F.col("again"), 0).otherwise(1)
+    fresh = F.when(F.col("_repeat"), 0).otherwise(1) if following.repeats else F.lit(1)
     so_far = Window.partitionBy("key", "_kind", "_consumer").orderBy("time_ns", "frame")
     number = F.greatest(F.sum(fresh).over(so_far), F.lit(1))
     return (
-        rows.withColumn("_consumer", consumer)
+        with_repeats(rows)
+        .withColumn("_consumer", consumer)
         .withColumn("_number", number)
         .withColumn("markers", F.array(_name(following.mode)))
-        .drop("_kind", "_consumer", "_number")
+        .drop("_kind", "_consumer", "_number", "_repeat")
+    )
+
+
+def with_repeats(rows: DataFrame) -> DataFrame:
+    """`_repeat`: the same bytes shortly after the same bytes. Sequence numbers wrap, and programs start again."""
+    one_way = Window.partitionBy("capture", "_kind", "peer").orderBy("time_ns", "frame")
+    alike = Window.partitionBy("capture", "_kind", "peer", "key", "seq").orderBy("time_ns", "frame")
+    near = (F.col("_place") - F.lag("_place").over(alike) < NEAR) & (
+        F.col("time_ns") - F.lag("time_ns").over(alike) < SOON_NS
+    )
+    return (
+        rows.withColumn("_place", F.row_number().over(one_way))
+        .withColumn("_repeat", F.coalesce(F.col("again") & near, F.lit(False)))
+        .drop("_place")
     )
 
 
@@ -114,7 +133,10 @@ def _name(mode: Mode) -> Column:
 
 
 def messages_in(rows: DataFrame, table: Table | None, mode: Mode) -> DataFrame:
-    """The messages that somebody published, numbered by producer in order of time; the broker had them at `at_ns`."""
+    """The messages that somebody published, numbered by producer in order of time.
+
+    The broker had each at `at_ns`; `shared`: more than one producer sent it.
+    """
     kind = kind_of(table)
     seen = rows.where(F.col("markers").isNotNull()).withColumn("kind", kind).where(F.col("kind").isin(*INWARD))
     producer = F.when(F.col("role") == "producer", F.col("node")).otherwise(F.col("peer"))
@@ -124,7 +146,8 @@ def messages_in(rows: DataFrame, table: Table | None, mode: Mode) -> DataFrame:
         .withColumn("marker", F.explode("markers"))
         .groupBy("marker")
         .agg(
-            F.min_by("producer", F.coalesce(sent, F.struct("time_ns", "frame"))).alias("producer"),
+            F.min_by("producer", sent).alias("producer"),
+            (F.count_distinct(F.when(F.col("kind") == "published", F.col("producer"))) > 1).alias("shared"),
             F.min_by("topic", F.struct("time_ns", "frame")).alias("topic"),
             F.min_by("text", F.struct("time_ns", "frame")).alias("text"),
             F.min(sent).alias("sent"),
@@ -135,4 +158,16 @@ def messages_in(rows: DataFrame, table: Table | None, mode: Mode) -> DataFrame:
     number = F.row_number().over(Window.partitionBy("producer").orderBy("sent", "marker"))
     text = F.col("text") if mode == "marker" else F.lit(None).cast("string")
     topic = F.coalesce("topic", F.lit("")) if table is not None and table.follow.topic else F.lit("")
-    return found.select("producer", number.alias("number"), topic.alias("topic"), "marker", text.alias("text"), "at_ns")
+    return found.select(
+        "producer", number.alias("number"), topic.alias("topic"), "marker", text.alias("text"), "at_ns", "shared"
+    )
+
+
+def alike(rows: DataFrame, table: Table | None, mode: Mode) -> int:
+    """Contents that more than one producer sent: whose is whose cannot be told."""
+    if mode == "marker":
+        return 0
+    producer = F.when(F.col("role") == "producer", F.col("node"))
+    sent = rows.where((kind_of(table) == "published") & producer.isNotNull())
+    several = sent.groupBy("key").agg(F.count_distinct(producer).alias("producers")).where("producers > 1")
+    return several.count()

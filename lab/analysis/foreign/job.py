@@ -8,17 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from lab.analysis.carried import carriers
 from lab.analysis.deliveries import deliveries_of
-from lab.analysis.events import events_of
+from lab.analysis.events import events_of, kind_of
 from lab.analysis.facts import Facts, count_deliveries, count_traffic, take_samples
-from lab.analysis.foreign.doubts import Ends, find_doubts, near_the_end
+from lab.analysis.foreign.doubts import Extent, Found, find_doubts, out_of_sight
 from lab.analysis.foreign.due import due, wishes_of, without_unsure
-from lab.analysis.foreign.follow import Following, choose, followed, learn, messages_in, resends, with_content
-from lab.analysis.foreign.places import Place, files_of_links, places_of, read_place, untapped
+from lab.analysis.foreign.follow import Following, alike, choose, followed, learn, messages_in, resends, with_content
+from lab.analysis.foreign.places import EXTENT, Place, files_of_links, places_of, read_place, untapped
 from lab.analysis.inputs import Run
 from lab.analysis.job import publish, stopped_if_interrupted, suit
 from lab.analysis.ledger import write_ledger
@@ -27,6 +28,7 @@ from lab.analysis.logs import SCHEMA as SHOWN
 from lab.analysis.manifest import Manifest
 from lab.analysis.packets import kept, read_packets, traffic_of
 from lab.analysis.place import scratch_in
+from lab.analysis.reading.internet import UDP
 from lab.analysis.reading.messages import messages_of
 from lab.analysis.reading.source import size_of
 from lab.analysis.reading.split import split
@@ -38,6 +40,8 @@ from lab.model.planner import expectations
 from lab.model.results import Results
 from lab.model.runfolder import RunFolder
 from lab.protocols.wire.table import Table, to_plain
+
+TWICE_NS = 1_000_000  # no program means to send the same again so soon
 
 
 @dataclass(frozen=True)
@@ -63,15 +67,18 @@ def analyse_captures(given: Given, spark: SparkSession) -> Results:
 
 def _find(spark: SparkSession, given: Given, places: list[Place], scratch: Path) -> tuple[Facts, list[Count]]:
     shares = [Share(place, part) for place in places for part in split(place.path, place.name)]
-    packets = read_packets(spark, shares, read_place, scratch / "packets.parquet")
+    rows = read_packets(spark, shares, read_place, scratch / "packets.parquet")
     table, nodes = given.table, given.nodes
+    extents = _extents(rows, places)
+    packets, doubled = _once(rows.where(F.col("frame") != EXTENT))
     headers = learn(packets) if table is None else None
     if headers is not None:
         packets = with_content(packets, headers)
     run = _run(given, places, packets)
     # Whether a packet got lost can be told only where somebody listened at its receiver's.
     watched = ~F.concat_ws("@", "peer", "subnet").isin(sorted(run.untapped))
-    traffic = traffic_of(packets, guarded=False).withColumn("lost", F.col("lost") & watched).persist()
+    fate = traffic_of(packets, guarded=False, one_clock=nodes.shared_clock)
+    traffic = fate.withColumn("lost", F.col("lost") & watched).withColumn("unsent", F.col("unsent") & watched).persist()
     try:
         counts = count_traffic(traffic, run)
         links = link_results(run, counts)
@@ -81,32 +88,51 @@ def _find(spark: SparkSession, given: Given, places: list[Place], scratch: Path)
         run = _told(run, following)
         named = followed(carried, table, following).persist()
         messages = messages_in(named, table, mode).persist()
-        wishes, unknown = wishes_of(nodes, carried, table)
-        expected = due(spark, messages, wishes)
-        shown = spark.createDataFrame(spark.sparkContext.emptyRDD(), _spark_schema(SHOWN))
-        seen = events_of(named, shown, messages.drop("at_ns"), table)
-        events = kept(without_unsure(seen, messages, expected, wishes), scratch / "events.parquet")
-        ends = _ends(packets)
-        all_due = deliveries_of(events, expected.drop("text", "at_ns"), run)
-        open_ended = near_the_end(all_due, ends, nodes.settled)
-        deliveries = kept(all_due.where(~open_ended), scratch / "deliveries.parquet")
+        wishes = wishes_of(nodes, carried, table, "broker@consumers" not in run.untapped)
+        expected = due(spark, messages, wishes.all)
+        shown = spark.createDataFrame(spark.sparkContext.emptyRDD(), from_arrow_schema(SHOWN))
+        seen = events_of(named, shown, messages.drop("at_ns", "shared"), table)
+        known, unwanted = without_unsure(seen, messages, expected, wishes)
+        events = kept(known, scratch / "events.parquet")
+        all_due = deliveries_of(events, expected.drop("text", "at_ns", "shared"), run).persist()
+        outside = out_of_sight(all_due, extents, nodes)
+        deliveries = kept(all_due.where(~outside), scratch / "deliveries.parquet")
         write_ledger(traffic, run, links.lost, scratch)
         numbers = count_deliveries(deliveries, events)
         samples = take_samples(deliveries, traffic, numbers, links)
-        doubts = find_doubts(
-            run=run,
-            links=links,
-            following=following,
-            shared_clock=nodes.shared_clock,
-            unsubscribed=unknown,
-            too_late=all_due.where(open_ended).count(),
+        found = Found(
+            unwanted=unwanted.count(),
+            too_late=all_due.where(outside).count(),
             published=numbers.published,
+            missing=numbers.expected - numbers.delivered,
             strangers=_unpublished(events),
+            alike=alike(named, table, mode) if mode != "marker" else messages.where("shared").count(),
+            doubled=doubled,
+            unmarked=_unmarked(carried, table) if mode == "marker" else 0,
             gaps=_gaps(packets, table),
+            unsent=_unsent(traffic),
         )
+        doubts = find_doubts(run, links, following, wishes, found, nodes.shared_clock)
     finally:
         spark.catalog.clearCache()
     return Facts(run, links, doubts, numbers, samples), counts
+
+
+def _extents(rows: DataFrame, places: Sequence[Place]) -> dict[str, Extent]:
+    """When each link's capture begins and ends."""
+    found = rows.where(F.col("frame") == EXTENT).groupBy("capture").agg(F.min("time_ns"), F.max("time_ns")).collect()
+    by_link = {row[0]: Extent(row[1], row[2]) for row in found}
+    return {link: by_link[place.taken[0]] for place in places if place.taken[0] in by_link for link in place.links}
+
+
+def _once(packets: DataFrame) -> tuple[DataFrame, int]:
+    """Without packets that a capture has twice, and how many may be such: an interface and its bridge show the same."""
+    same = Window.partitionBy("capture", "direction", "pair", "ip_id").orderBy("time_ns", "frame")
+    soon = F.coalesce(F.col("time_ns") - F.lag("time_ns").over(same) < TWICE_NS, F.lit(False))
+    udp = F.coalesce(F.col("proto") == UDP, F.lit(False)) & F.col("direction").isNotNull()
+    marked = packets.withColumn("_twice", udp & soon)
+    numbered = F.coalesce(F.col("ip_id") > 0, F.lit(False))
+    return marked.where(~(F.col("_twice") & numbered)).drop("_twice"), marked.where(F.col("_twice") & ~numbered).count()
 
 
 def _run(given: Given, places: Sequence[Place], packets: DataFrame) -> Run:
@@ -165,10 +191,15 @@ def _told(run: Run, following: Following) -> Run:
     return replace(run, plan=run.plan.model_copy(update={"options": options}))
 
 
-def _ends(packets: DataFrame) -> Ends:
-    """When each link's capture has its last packet."""
-    rows = packets.where("frame > 0").groupBy("capture").agg(F.max("time_ns").alias("end")).collect()
-    return {row["capture"]: row["end"] for row in rows if row["end"] is not None}
+def _unmarked(carried: DataFrame, table: Table | None) -> int:
+    """Publications that cannot be followed by a marker."""
+    return carried.where((kind_of(table) == "published") & F.col("markers").isNull()).count()
+
+
+def _unsent(traffic: DataFrame) -> dict[str, int]:
+    """Packets that came to a receiver and that the capture at their sender's does not have, by the sender's link."""
+    sender = F.concat_ws("@", "peer", "subnet").alias("sender")
+    return {row[0]: row[1] for row in traffic.where("unsent").groupBy(sender).count().collect()}
 
 
 def _unpublished(events: DataFrame) -> int:
@@ -184,9 +215,3 @@ def _gaps(packets: DataFrame, table: Table | None) -> dict[str, int]:
     missed = messages_of(packets, TableFramers(table)).where("kind = 'gap' AND done_frame IS NOT NULL")
     rows = missed.groupBy("capture").agg(F.sum("length").alias("bytes")).collect()
     return {row["capture"]: row["bytes"] for row in rows}
-
-
-def _spark_schema(schema: Any) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)

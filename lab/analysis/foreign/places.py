@@ -8,7 +8,7 @@ what the broker received was sent, and what the broker sent is the most that can
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lab.analysis.header import header_columns
-from lab.analysis.reading.rows import HOLES
+from lab.analysis.reading.rows import HOLES, statements
 from lab.analysis.taps import SCHEMA, Share, batch_of, same, whole_datagrams
 from lab.model.nodes import Named, Nodes
 from lab.protocols.wire.table import Table
 
+EXTENT = -1  # the frame number of rows that are no packets but say when a file begins and ends
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -64,8 +65,23 @@ def files_of_links(places: Sequence[Place]) -> dict[str, str]:
 
 
 def read_place(share: Share[Place]) -> Iterator[pa.RecordBatch]:
+    """Rows of nodes and statements; and rows with EXTENT as frame for the first and last packet of anybody."""
+    first: int | None = None
+    last: int | None = None
     for batch in whole_datagrams(share.part, only=share.fragments):
+        times = pc.min_max(batch["time_ns"]).as_py()
+        if times["min"] is not None:
+            first = times["min"] if first is None else min(first, times["min"])
+            last = times["max"] if last is None else max(last, times["max"])
         yield from _rows(share.tap, batch)
+    if first is not None:
+        nothing = {field.name: pa.nulls(2, field.type) for field in SCHEMA}
+        extent = {
+            "capture": same(share.tap.taken[0], 2),
+            "frame": pa.array([EXTENT] * 2),
+            "time_ns": pa.array([first, last]),
+        }
+        yield batch_of(nothing | extent)
 
 
 def _rows(place: Place, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -80,10 +96,30 @@ def _rows(place: Place, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     # What could not be read is nobody's, and so everybody's whose capture this is.
     hole = pc.fill_null(pc.is_in(batch["problem"], pa.array(HOLES)), False).to_numpy(zero_copy_only=False)
     said = ~packet | (hole & (sender < 0) & (receiver < 0))
-    if said.any():
-        rows = batch.filter(pa.array(said))
+    lists = [batch.filter(pa.array(said))] if said.any() else []
+    for rows in (*lists, *_at_other_ports(place, batch, sender, receiver)):
         for link in place.taken:
             yield _statement(place, rows, link)
+
+
+def _at_other_ports(
+    place: Place, batch: pa.RecordBatch, sender: Numbers, receiver: Numbers
+) -> Iterator[pa.RecordBatch]:
+    """Messages of the protocol between nodes' addresses, at a port that none of them is said to have."""
+    if place.table is None or place.table.transport != "udp":
+        return
+    anywhere = tuple(replace(node, ports=()) for node in place.nodes)
+    for end, known, other in (("src", sender, receiver), ("dst", receiver, sender)):
+        there = (known < 0) & (other >= 0) & (_who(anywhere, batch, end) >= 0)
+        if not there.any():
+            continue
+        rows = batch.filter(pa.array(there))
+        rows = rows.filter(pc.is_valid(header_columns(place.table, rows)["type"]))
+        for value in pc.value_counts(
+            pc.binary_join_element_wise(rows[f"ip_{end}"], rows[f"{end}_port"].cast(pa.string()), " port ")
+        ).to_pylist():
+            told = f"messages of {place.table.name} at {value['values']}, where the nodes file has nobody"
+            yield statements(place.name, [(None, 0, told)])
 
 
 def _who(nodes: tuple[Named, ...], batch: pa.RecordBatch, end: str) -> Numbers:

@@ -51,7 +51,7 @@ def test_what_is_expected_if_nothing_is_said() -> None:
     expect = nodes.expect
     assert expect.delivery is not None
     assert (expect.delivery.op, expect.delivery.bound, expect.duplicates, expect.order) == ("==", 100, 0, "fifo")
-    assert (expect.isolation, expect.fabricated) == (True, False)  # there is no output that could be fabricated
+    assert (expect.isolation, expect.fabricated) == (False, False)  # both only if somebody asks
     assert nodes.taps["a.pcap"] == nodes.links
     assert nodes.shared_clock  # one file has one clock
 
