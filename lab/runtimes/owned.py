@@ -21,6 +21,7 @@ from lab.runtimes.base import OWNER_LABEL as OWNER
 
 FLUSH_TIMEOUT_S = 10
 REMOVE_TRIES, REMOVE_PAUSE_S = 10, 0.3
+EMPTY_TRIES = 3  # for networks that nothing of the run is on any more
 WORKERS = 8
 
 
@@ -68,12 +69,15 @@ def remove(client: docker.DockerClient, run_id: str) -> int:
     Of a run that was just killed the engine may still be making something: it is looked at until nothing is left.
     """
     seen: set[str] = set()
+    empty = 0
     with engine_errors("removing containers"):
         for tries_left in reversed(range(REMOVE_TRIES)):
             try:
                 found = _remove_found(client, run_id, seen)
             except APIError as error:
-                if not tries_left:
+                wanted = {"label": f"{RUN_LABEL}={run_id}"}
+                empty = 0 if client.api.containers(all=True, filters=wanted) else empty + 1
+                if not tries_left or empty == EMPTY_TRIES:
                     raise LeftoverError(
                         f"the engine does not let go of what run {run_id} had: {error.explanation or error}",
                         hint="restart the Docker engine, then: lab clean",
