@@ -163,10 +163,8 @@ def messages_in(rows: DataFrame, table: Table | None, mode: Mode) -> DataFrame:
     )
 
 
-def alike(rows: DataFrame, table: Table | None, mode: Mode) -> int:
+def alike(rows: DataFrame, table: Table | None) -> int:
     """Contents that more than one producer sent: whose is whose cannot be told."""
-    if mode == "marker":
-        return 0
     producer = F.when(F.col("role") == "producer", F.col("node"))
     sent = rows.where((kind_of(table) == "published") & producer.isNotNull())
     several = sent.groupBy("key").agg(F.count_distinct(producer).alias("producers")).where("producers > 1")

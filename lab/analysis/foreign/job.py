@@ -106,7 +106,7 @@ def _find(spark: SparkSession, given: Given, places: list[Place], scratch: Path)
             published=numbers.published,
             missing=numbers.expected - numbers.delivered,
             strangers=_unpublished(events),
-            alike=alike(named, table, mode) if mode != "marker" else messages.where("shared").count(),
+            alike=alike(named, table) if mode != "marker" else messages.where("shared").count(),
             doubled=doubled,
             unmarked=_unmarked(carried, table) if mode == "marker" else 0,
             gaps=_gaps(packets, table),
