@@ -6,8 +6,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from lab.impairments.wanted import Checksum, Wanted
+
 Direction = Literal["up", "down"]
 Role = Literal["broker", "producer", "consumer"]
+Wish = Literal["auto", "netem", "cbpf", "relay"]
+Action = Literal["drop", "delay", "duplicate", "corrupt", "hold", "cut"]
+ProgramAction = Literal["kill", "stop", "pause", "resume", "restart"]
+StepAction = Literal["impair", "clear", "partition", "heal", "kill", "stop", "pause", "resume", "restart"]
 
 
 class Value(BaseModel):
@@ -48,9 +54,60 @@ class Workload(Value):
 
 
 class LinkImpairment(Value):
+    """The whole state of one direction of a link."""
+
     link: str
     direction: Direction
-    loss_pct: float
+    wanted: Wanted
+
+
+class Demand(Value):
+    """What a link's backend must be able to do, in the whole of the run."""
+
+    link: str
+    wish: Wish
+    features: tuple[str, ...]
+    faults: bool
+
+
+class Matching(Value):
+    """Which packets a fault means; `where` are conditions on fields of the wire table."""
+
+    where: dict[str, Any]
+    senders: tuple[str, ...]
+    receivers: tuple[str, ...]
+    nth: int | None = None
+    first: int | None = None
+    every: int | None = None
+    after_s: float | None = None
+    times: int | None = None
+
+
+class Fault(Matching):
+    title: str
+    action: Action
+    by_ms: float = 0.0  # delay
+    copies: int = 1  # duplicate
+    checksum: Checksum = "right"  # corrupt
+    until: Matching | None = None  # hold
+    at_most_s: float = 0.0  # hold
+
+
+class Step(Value):
+    """One entry of the timeline; seconds are counted from the start of the publish phase."""
+
+    at_s: float
+    title: str
+    action: StepAction
+    node: str | None = None
+    impairments: tuple[LinkImpairment, ...] = ()  # what each touched direction is from here on
+
+
+class Ends(Value):
+    """The verdict that a scenario is made to end with, and the check that brings it about."""
+
+    verdict: Literal["pass", "fail", "unknown"]
+    check: str | None = None
 
 
 class Settle(Value):
@@ -73,11 +130,25 @@ class Plan(Value):
     create: tuple[str, ...]
     subscriptions: dict[str, tuple[str, ...]]
     workload: Workload
-    impairments: tuple[LinkImpairment, ...]
+    impairments: tuple[LinkImpairment, ...]  # from the start or from publish on
+    timeline: tuple[Step, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    demands: tuple[Demand, ...] = ()
+    packets_per_s: float = 0.0  # an estimate, over all links that are impaired
+    ends: Ends | None = None
     expect: dict[str, Any]
     settle: Settle
     impair_from: Literal["publish", "start"]
     wire: dict[str, Any] | None = None  # the protocol's wire table in its plain form
+
+    @property
+    def transport(self) -> str:
+        return str((self.wire or {}).get("transport", "udp"))
+
+    @property
+    def ever_impaired(self) -> tuple[LinkImpairment, ...]:
+        """Every state that any direction of a link is ever asked to have."""
+        return (*self.impairments, *(one for step in self.timeline for one in step.impairments))
 
     @property
     def broker(self) -> Node:

@@ -24,10 +24,10 @@ MAY_USE: dict[str, set[str]] = {
     "errors": set(),
     "protocols": {"errors"},
     "node": {"protocols", "errors"},
-    "model": {"protocols", "errors"},
-    "impairments": {"errors"},
-    "capture": {"impairments", "errors"},
-    "analysis": {"model", "protocols", "errors"},
+    "impairments": {"protocols", "errors"},  # in the fabric's image, so it knows no model
+    "model": {"impairments", "protocols", "errors"},  # of impairments only what they are and which backend can do them
+    "capture": {"impairments", "protocols", "errors"},
+    "analysis": {"model", "impairments", "protocols", "errors"},
     "runtimes": {"capture", "impairments", "node", "model", "protocols", "errors"},
     "orchestrate": BELOW_ORCHESTRATE,
     "doctor": BELOW_ORCHESTRATE | {"orchestrate"},
