@@ -81,7 +81,7 @@ def _check_subscriptions(scenario: Scenario, document: Document, protocol: Proto
 
 def _check_mutants(scenario: Scenario, document: Document, protocol: Protocol) -> None:
     roles = node_roles(scenario)
-    of_protocol = {name: mutant for name, mutant in MUTANTS.items() if protocol.name in mutant.protocols}
+    of_protocol = MUTANTS[protocol.name]
     for node, name in scenario.mutants.items():
         path = ("mutants", node)
         if node not in roles:

@@ -35,6 +35,10 @@ class Broker(Core):
         self._links: dict[Address, Link] = {}
         self._max_peers = max_peers
 
+    def start(self, now: float) -> None:
+        if self.settings.chatter:
+            self.say(texts.waiting(BROKER_PORT))
+
     def receive_datagram(self, data: bytes, addr: Address, now: float, local: int = BROKER_PORT) -> None:
         message = decode(data)
         if message is None:

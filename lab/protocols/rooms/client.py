@@ -126,7 +126,8 @@ class Client(Core):
             self.say(texts.NO_ANSWER)
         elif not ok and not self.settings.chatter:
             self.say(texts.received(outcome))
-        self._settled(request, Answered(request.message.type, request.room, ok, outcome))
+        already = outcome == texts.ROOM_EXISTS
+        self._settled(request, Answered(request.message.type.name, str(request.room), ok, outcome, already))
 
     def _settled(self, request: Request, answer: Answered) -> None:
         self._events.append(answer)

@@ -12,16 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lab.protocols.core import Address, Answered, Publication, PublishDone, TopicPhase, earliest
 from lab.protocols.rooms.client import Client, Request
-from lab.protocols.rooms.core import (
-    FIRST_ROOMS,
-    PUBLISHER_PORT,
-    Address,
-    Answered,
-    PublishDone,
-    Settings,
-    earliest,
-)
+from lab.protocols.rooms.core import FIRST_ROOMS, PUBLISHER_PORT, Settings, existing
 from lab.protocols.rooms.wire import Message, Type, payload
 
 MAX_OPEN = 1024  # publications acknowledged but not yet answered, at most
@@ -51,6 +44,15 @@ class Publisher(Client):
         self.known_rooms = set(FIRST_ROOMS)
         self._job: _Job | None = None
         self._links[PUBLISHER_PORT] = self.new_link(broker, PUBLISHER_PORT)
+
+    def request(self, phase: TopicPhase, topic: str, now: float) -> None:
+        if phase == "create":
+            self.create(existing(topic), now)
+        else:
+            super().request(phase, topic, now)
+
+    def workload(self, messages: Sequence[Publication], rate_per_s: float | None, now: float) -> None:
+        self.publish([(existing(one.topic), one.text) for one in messages], rate_per_s, now)
 
     def create(self, room: int, now: float) -> None:
         self.ask(Message(Type.NEW, room, payload(str(room))), room, PUBLISHER_PORT, now)

@@ -8,9 +8,10 @@ ended. Several copies of a datagram are shown several times with `arq: none`, as
 
 from __future__ import annotations
 
+from lab.protocols.core import Address, Answered, TopicPhase
 from lab.protocols.rooms import texts
 from lab.protocols.rooms.client import Client, Request
-from lab.protocols.rooms.core import BROKER_PORT, Address, Answered, Settings
+from lab.protocols.rooms.core import BROKER_PORT, Settings, existing
 from lab.protocols.rooms.wire import Message, Type, payload
 
 
@@ -21,6 +22,14 @@ class Subscriber(Client):
         super().__init__(settings, broker, host)
         self.counters.update(dict.fromkeys(("received", "shown", "duplicates_ignored", "retransmitted"), 0))
         self.rooms: set[int] = set()
+
+    def request(self, phase: TopicPhase, topic: str, now: float) -> None:
+        if phase == "subscribe":
+            self.subscribe(existing(topic), now)
+        elif phase == "unsubscribe":
+            self.unsubscribe(existing(topic), now)
+        else:
+            super().request(phase, topic, now)
 
     def subscribe(self, room: int, now: float) -> None:
         self.rooms.add(room)

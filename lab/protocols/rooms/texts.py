@@ -37,6 +37,10 @@ def not_subscribed(name: object) -> str:
     return f"You are not subscribed to the room {name}"
 
 
+def waiting(port: int) -> str:
+    return f"Waiting for packets on port {port}."
+
+
 def acked(seq: int) -> str:
     return f"ACK received for Sequence Number {seq}."
 

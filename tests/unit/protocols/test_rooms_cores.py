@@ -1,7 +1,8 @@
 """What broker, publisher and subscriber say and send, without any impairment."""
 
 import pytest
-from simnet import BROKER, Lab, SimNet, build, plan
+from roomslab import BROKER, Lab, build, plan
+from simnet import SimNet
 
 from lab.protocols.rooms import texts
 from lab.protocols.rooms.broker import Broker
@@ -219,8 +220,8 @@ def test_answered_events_tell_refusal_from_silence() -> None:
     lab.net.run()
     answers = [event for event in lab.net.events["10.0.2.3"] if isinstance(event, Answered)]
     assert answers == [
-        Answered(Type.SUB, 9, False, texts.NO_SUCH_ROOM),
-        Answered(Type.SUB, 1, False, None),
+        Answered("SUB", "9", False, texts.NO_SUCH_ROOM),
+        Answered("SUB", "1", False, None),
     ]
     assert subscriber.rooms == {1}  # it may be subscribed: only the answer is missing
 

@@ -2,7 +2,8 @@
 
 import random
 
-from simnet import Lab, Weather, build, plan
+from roomslab import Lab, build, plan
+from simnet import Weather
 
 from lab.protocols.rooms.core import PublishDone, Settings
 
