@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lab import __version__
 from lab.cli.display import watcher
 from lab.cli.main import CODES, this_command
-from lab.errors import HostError
+from lab.errors import HostError, InputError
 from lab.model.master import spark_master
 from lab.model.results import Results, canonical
 from lab.model.runfolder import RunFolder
 from lab.report.verdict import print_verdict
 from lab.runtimes.choose import Wish
+
+if TYPE_CHECKING:
+    from lab.orchestrate.session import Request
 
 app = typer.Typer(
     name="lab",
@@ -52,6 +55,9 @@ def _top(
 def run(
     scenario: Annotated[Path, typer.Argument(help="A scenario, such as scenarios/quickstart.yaml.")],
     seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Instead of the scenario's own.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="1..20", help="One run for each of these seeds, and a table of all.")
+    ] = None,
     runs: Runs = Path("runs"),
     runtime: Annotated[
         Wish,
@@ -65,9 +71,20 @@ def run(
     from lab.orchestrate.session import Request, run_scenario
 
     _need_a_folder()
+    request = Request(scenario, runs, seed, master, runtime)
+    if seeds is not None:
+        return _run_seeds(request, seeds, as_json=as_json, quiet=quiet)
     with watcher(silent=as_json or quiet) as progress:
-        judged = run_scenario(Request(scenario, runs, seed, master, runtime), progress)
+        judged = run_scenario(request, progress)
     return _tell(judged.results, judged.folder.path, as_json, quiet)
+
+
+def _run_seeds(request: Request, text: str, *, as_json: bool, quiet: bool) -> int:
+    from lab.cli.seeds import read_seeds, run_seeds
+
+    if request.seed is not None:
+        raise InputError("--seed and --seeds cannot both be given", expected="one of them")
+    return CODES[run_seeds(request, read_seeds(text), as_json=as_json, quiet=quiet)]
 
 
 @app.command()
@@ -113,7 +130,6 @@ def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Scenarios.")], as_json: Json = False
 ) -> int:
     """Validate scenarios without starting anything."""
-    from lab.errors import InputError
     from lab.model.units import counted, printable
     from lab.orchestrate.session import load_checked
 

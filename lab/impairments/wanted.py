@@ -61,7 +61,7 @@ class Wanted:
 
     def plain(self) -> dict[str, Any]:
         """Only what was asked for."""
-        asked = {key: value for key, value in asdict(self).items() if value != _NOTHING[key]}
+        asked: dict[str, Any] = {key: value for key, value in asdict(self).items() if value != _NOTHING[key]}
         if self.corrupt_pct:
             asked["checksum"] = self.checksum
         return asked | ({"cut_off": list(self.cut_off)} if self.cut_off else {})
@@ -69,7 +69,8 @@ class Wanted:
     @property
     def features(self) -> frozenset[str]:
         """Names of what a backend must be able to do for this."""
-        names = {"loss": self.loss_pct, "bursts": self.bursts, "delay": self.delay_ms, "jitter": self.jitter_ms}
+        names: dict[str, object] = {"loss": self.loss_pct, "bursts": self.bursts}
+        names |= {"delay": self.delay_ms, "jitter": self.jitter_ms}
         names |= {"reorder": self.reorder_pct, "duplicate": self.duplicate_pct, "corrupt": self.corrupt_pct}
         names |= {"rate": self.rate_kbit, "cut-off": self.cut_off}
         return frozenset(name for name, value in names.items() if value)

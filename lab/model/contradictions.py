@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lab.model.document import Document
+from lab.model.plan import LinkImpairment
 from lab.model.scenario import MAX_MESSAGES, Scenario
 from lab.model.units import LONGEST_S, counted
 from lab.protocols.catalog import PROTOCOLS
 from lab.protocols.mutants import MUTANTS
+
+LONGEST_RUN_S = 3600.0
 
 
 def check(scenario: Scenario, document: Document, options: Mapping[str, Any]) -> None:
@@ -53,6 +57,31 @@ def _check_settle(scenario: Scenario, document: Document, options: Mapping[str, 
             "so the run could end in between",
             f"quiet of more than {silence:g} s",
         )
+
+
+def check_network(scenario: Scenario, document: Document, ever: Sequence[LinkImpairment]) -> None:
+    """What holds packets back must be over before the run may take silence for its end."""
+    longest: dict[str, float] = {}
+    for one in ever:
+        held = (one.wanted.delay_ms + one.wanted.jitter_ms) / 1000
+        longest[one.link] = max(longest.get(one.link, 0.0), held)
+    near = max((held for link, held in longest.items() if not link.startswith("broker@")), default=0.0)
+    broker = max((held for link, held in longest.items() if link.startswith("broker@")), default=0.0)
+    aimed = max((fault.by or fault.at_most or 0.0 for fault in scenario.faults), default=0.0)
+    held = near + broker + aimed
+    if held and scenario.settle.quiet <= held:
+        parts = {"settle": scenario.settle, "impairments": scenario.impairments, "timeline": scenario.timeline}
+        part = next((name for name in parts if name in scenario.model_fields_set and parts[name]), "faults")
+        raise document.error(
+            ("settle", "quiet") if part == "settle" else (part,),
+            f"quiet ({scenario.settle.quiet:g} s) is no longer than a packet may be held back ({held:g} s), "
+            "so the run could end while it is under way",
+            f"quiet of more than {held:g} s",
+            f"settle: {{quiet: {math.ceil(held + 1)}s, at_most: {math.ceil(held + 15)}s}}",
+        )
+    last = max((step.at for step in scenario.timeline), default=0.0)
+    if last > LONGEST_RUN_S:
+        raise document.error(("timeline",), f"the last step is at {last:g} s", f"steps within {LONGEST_RUN_S:g} s")
 
 
 def _check_defects(scenario: Scenario, document: Document, options: Mapping[str, Any]) -> None:

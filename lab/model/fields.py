@@ -8,14 +8,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from lab.model.units import comparison, counted, duration_s, percent, positive_s, rate_per_s, refuse, shown
+from lab.model.units import (
+    bandwidth_kbit,
+    comparison,
+    counted,
+    duration_s,
+    percent,
+    positive_s,
+    queue_bytes,
+    rate_per_s,
+    refuse,
+    shown,
+)
 
 MAX_TITLE = 200
 NAME = re.compile(r"[a-z][a-z0-9-]{0,47}")
 _OWN_NAMES = ("latest",)  # runs/latest is the link to the newest run
+
+
+class Strict(BaseModel):
+    """Frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def as_name(value: Any) -> str:
@@ -155,8 +172,10 @@ _SHARE = rf"(>=|<=|==?|>(?!\s*0*100)|<(?!\s*[0.]+\s*%))\s*{_PERCENT}"
 _INDEX = "[1-9][0-9]*"
 _IMPAIRED = (
     "all|producers|consumers|broker(@(producers|consumers))?"
-    f"|producer{_INDEX}(@producers)?|consumer{_INDEX}(@consumers)?"
+    f"|producer{_INDEX}(@producers)?|consumer{_INDEX}(@consumers)?|@producers|@consumers"
 )
+_BANDWIDTH = rf"(?![0.]+(\s|[^0-9.])){_NUMBER}\s*[kMG]bit/s"
+_SIZE = r"[0-9]+\s*([kM]?B)"
 
 Name = Annotated[
     str,
@@ -170,6 +189,9 @@ Title = Annotated[
 ]
 Percent = Annotated[float, BeforeValidator(percent), _text("5%", _PERCENT)]
 Seconds = Annotated[float, BeforeValidator(positive_s), _text("20ms", _ABOVE_0 + _UNIT)]
+BareSeconds = Annotated[float, BeforeValidator(duration_s), _text("5s", _NUMBER + _UNIT)]
+Bandwidth = Annotated[float, BeforeValidator(bandwidth_kbit), _text("256kbit/s", _BANDWIDTH)]
+QueueBytes = Annotated[int, BeforeValidator(queue_bytes), _text("32kB", _SIZE)]
 Rate = Annotated[float, BeforeValidator(rate_per_s), _text("50/s", _ABOVE_0 + r"\s*/\s*(s|m)")]
 Network = Annotated[
     str,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-MAX_NAMED = 16
+MAX_NAMED = 20
 
 
 def nearest(word: object, known: Sequence[str]) -> str | None:
     """The known name that a misspelt one was perhaps meant to be, or nothing."""
-    close = difflib.get_close_matches(str(word).strip().lower(), known, n=1, cutoff=0.6)
-    return close[0] if close else None
+    lower = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(str(word).strip().lower(), lower, n=1, cutoff=0.6)
+    return lower[close[0]] if close else None
 
 
 def one_of(names: Sequence[str]) -> str:

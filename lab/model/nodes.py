@@ -12,12 +12,12 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from lab.errors import InputError
 from lab.model.document import Document, Path_, Sort, parse, read_text
-from lab.model.fields import Topic
+from lab.model.fields import Strict, Topic
 from lab.model.loader import explain
 from lab.model.names import nearest, one_of
 from lab.model.plan import Role
 from lab.model.planner import expectations
-from lab.model.scenario import Expectation, Strict
+from lab.model.scenario import Expectation
 from lab.model.units import printable, refuse, shown
 
 NODES = Sort("nodes file", "write broker:, producers: and consumers:, each with an address")

@@ -154,6 +154,9 @@ class Plan(Value):
     def broker(self) -> Node:
         return next(node for node in self.nodes if node.role == "broker")
 
+    def node(self, name: str) -> Node:
+        return next(node for node in self.nodes if node.name == name)
+
     def role(self, role: Role) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes if node.role == role)
 

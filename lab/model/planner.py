@@ -7,11 +7,16 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from lab.model.demands import packets_per_s, resolve_demands
+from lab.model.faulting import resolve_faults
+from lab.model.impairing import resolve_impairments
 from lab.model.loader import Document
 from lab.model.marker import make_marker
-from lab.model.plan import Link, LinkImpairment, Message, Node, Plan, Role, Settle, Subnet, Workload
-from lab.model.rules import directions, impaired_links, node_roles, resolve_options
+from lab.model.options import resolve_options
+from lab.model.plan import Ends, Link, Message, Node, Plan, Role, Settle, Subnet, Workload
 from lab.model.scenario import Comparison, Expectation, Scenario
+from lab.model.timing import resolve_timeline, states
+from lab.model.topology import node_roles
 from lab.protocols.catalog import PROTOCOLS
 from lab.protocols.wire.shipped import shipped
 from lab.protocols.wire.table import to_plain
@@ -35,6 +40,10 @@ def make_plan(scenario: Scenario, document: Document, who: Identity, cidrs: dict
     topics = protocol.topics(scenario.workload.topics)
     nodes = _nodes(scenario, cidrs)
     options = resolve_options(scenario, document, protocol)
+    table = shipped(protocol.name).with_options(options)
+    impairments = states(resolve_impairments(scenario, document))
+    timeline, faults = resolve_timeline(scenario, document), resolve_faults(scenario, document, table)
+    demands = resolve_demands(scenario, document, impairments, timeline, faults)
     return Plan(
         run_id=who.run_id,
         scenario=scenario.name,
@@ -55,10 +64,15 @@ def make_plan(scenario: Scenario, document: Document, who: Identity, cidrs: dict
             rate_per_s=scenario.workload.rate,
             size=scenario.workload.size,
         ),
-        impairments=_impairments(scenario),
+        impairments=impairments,
+        timeline=timeline,
+        faults=faults,
+        demands=demands,
+        packets_per_s=packets_per_s(scenario, [demand.link for demand in demands]),
+        ends=_ends(scenario.ends),
         expect=expectations(scenario.expect),
         settle=Settle(quiet_s=scenario.settle.quiet, at_most_s=scenario.settle.at_most),
-        wire=to_plain(shipped(protocol.name).with_options(options)),
+        wire=to_plain(table),
         impair_from="start" if scenario.impair == "from-start" else "publish",
     )
 
@@ -115,13 +129,13 @@ def _host(cidr: str, number: int) -> str:
     return str(ipaddress.IPv4Network(cidr)[number])
 
 
-def _impairments(scenario: Scenario) -> tuple[LinkImpairment, ...]:
-    return tuple(
-        LinkImpairment(link=link, direction=direction, loss_pct=impairment.loss)
-        for impairment in scenario.impairments
-        for link in impaired_links(scenario, impairment.on) or ()
-        for direction in directions(impairment.direction)
-    )
+def _ends(written: Any) -> Ends | None:
+    if written is None:
+        return None
+    if written == "pass":
+        return Ends(verdict="pass")
+    ((verdict, check),) = written.items()
+    return Ends(verdict=verdict, check=check)
 
 
 def expectations(expect: Expectation) -> dict[str, Any]:

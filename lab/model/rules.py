@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import ipaddress
 import random
+from collections.abc import Mapping
+from typing import Any
 
 from lab.model import contradictions
+from lab.model.demands import resolve_demands
 from lab.model.document import Document
+from lab.model.faulting import resolve_faults
+from lab.model.impairing import resolve_impairments
 from lab.model.names import nearest, one_of
 from lab.model.options import resolve_options
 from lab.model.scenario import Scenario, Subnets
-from lab.model.topology import GROUPS, directions, impaired_links, link_nodes, node_roles, suggestion
+from lab.model.timing import resolve_timeline, states
+from lab.model.topology import node_roles, suggestion
 from lab.model.units import counted, shown
 from lab.protocols.catalog import PROTOCOLS, Protocol
 from lab.protocols.mutants import MUTANTS
+from lab.protocols.wire.shipped import shipped
 
-__all__ = ["check", "directions", "impaired_links", "node_roles", "resolve_options", "smallest_text"]
+__all__ = ["check", "node_roles", "resolve_options", "smallest_text"]
 
 LONGEST_MARKER_TAIL = len("m--") + len("-xxxxxxxx")
 PRIVATE = tuple(ipaddress.IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
@@ -33,7 +40,7 @@ def check(scenario: Scenario, document: Document) -> None:
     _check_size(scenario, document, protocol)
     _check_subscriptions(scenario, document, protocol)
     _check_mutants(scenario, document, protocol)
-    _check_impairments(scenario, document)
+    _check_network(scenario, document, protocol, options)
     _check_subnets(scenario, document)
     contradictions.check(scenario, document, options)
 
@@ -96,29 +103,13 @@ def _check_mutants(scenario: Scenario, document: Document, protocol: Protocol) -
         raise document.error(path, f"a {roles[node]} has no mutant {shown(name)}", one_of(known), hint)
 
 
-def _check_impairments(scenario: Scenario, document: Document) -> None:
-    taken: dict[tuple[str, str], int] = {}
-    for index, impairment in enumerate(scenario.impairments):
-        links = impaired_links(scenario, impairment.on)
-        if links is None:
-            names = [*node_roles(scenario), *GROUPS]
-            raise document.error(
-                ("impairments", index, "on"),
-                f"there is no {shown(impairment.on)} to impair",
-                one_of(names) + ", or a link such as broker@consumers",
-                suggestion(scenario, impairment.on, [*names, *link_nodes(scenario)]),
-            )
-        for link in links:
-            for direction in directions(impairment.direction):
-                if (link, direction) in taken:
-                    line, _ = document.position(("impairments", taken[link, direction]))
-                    raise document.error(
-                        ("impairments", index),
-                        f"{link} {direction} is impaired already, in line {line}",
-                        "each link and direction once",
-                        "join the two entries, or let one of them name other links or one direction",
-                    )
-                taken[link, direction] = index
+def _check_network(scenario: Scenario, document: Document, protocol: Protocol, options: Mapping[str, Any]) -> None:
+    """Impairments, timeline and faults, by resolving them as the planner will."""
+    impairments = states(resolve_impairments(scenario, document))
+    timeline = resolve_timeline(scenario, document)
+    faults = resolve_faults(scenario, document, shipped(protocol.name).with_options(options))
+    resolve_demands(scenario, document, impairments, timeline, faults)
+    contradictions.check_network(scenario, document, (*impairments, *(i for s in timeline for i in s.impairments)))
 
 
 def _check_subnets(scenario: Scenario, document: Document) -> None:

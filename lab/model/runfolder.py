@@ -75,6 +75,11 @@ class RunFolder:
         return self.path / "capture.pcapng"
 
     @property
+    def relay(self) -> Path:
+        """What the relay did to which packet, as it told it."""
+        return self.path / "relay.jsonl"
+
+    @property
     def results(self) -> Path:
         return self.path / "results.json"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from lab.model.fields import (
     Comparison,
@@ -13,28 +13,23 @@ from lab.model.fields import (
     LatencyBound,
     Name,
     Network,
-    On,
-    Percent,
     Rate,
     Seconds,
     Seed,
+    Strict,
     Title,
     Topic,
 )
-from lab.model.names import nearest
+from lab.model.names import nearest, one_of
+from lab.model.network import Fault, Impairment, Step
 from lab.model.units import refuse, shown
+from lab.protocols.mutants import CHECKS
 
-__all__ = ["Comparison", "Expectation", "Impairment", "Scenario", "Subnets"]
+__all__ = ["Comparison", "Expectation", "Scenario", "Subnets"]
 
 MAX_NODES = 100
 MAX_TOPICS = 1000
 MAX_MESSAGES = 1_000_000
-
-
-class Strict(BaseModel):
-    """Frozen, and unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Subnets(Strict):
@@ -73,20 +68,6 @@ class Workload(Strict):
     ] = None
 
 
-class Impairment(Strict):
-    """What the network does to a link; `up` is away from the node, `down` towards it."""
-
-    on: Annotated[
-        On,
-        Field(
-            description="a node, a link (broker@consumers), producers, consumers or all",
-            examples=["consumers", "broker@consumers"],
-        ),
-    ]
-    direction: Literal["up", "down", "both"] = "both"
-    loss: Annotated[Percent, Field(examples=["5%"])]
-
-
 class LatencyExpectation(Strict):
     """Bounds on the time from the producer's link to the consumer's."""
 
@@ -107,6 +88,30 @@ class Expectation(Strict):
     fabricated: Annotated[bool, Field(description="true: nothing may be shown that never arrived")] = True
 
 
+ENDS_SCHEMA = [
+    {"const": "pass"},
+    {
+        "type": "object",
+        "properties": {word: {"enum": sorted(CHECKS)} for word in ("fail", "unknown")},
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    },
+]
+
+
+def _as_ends(value: Any) -> Any:
+    """`pass`, or which check brings the other verdict about."""
+    if value == "pass":
+        return value
+    if isinstance(value, dict) and len(value) == 1:
+        ((verdict, check),) = value.items()
+        if verdict in ("fail", "unknown") and check in CHECKS:
+            return dict(value)
+    expected = "pass, {fail: CHECK} or {unknown: CHECK}, where CHECK is " + one_of(sorted(CHECKS))
+    raise refuse(f"{shown(value)} does not say how this scenario ends", expected, "{fail: delivery}")
+
+
 class Settle(Strict):
     """After the last publication: wait until all links were quiet for so long, but not for ever."""
 
@@ -120,7 +125,7 @@ class Scenario(Strict):
     name: Annotated[Name, Field(examples=["lossy-rooms"])]
     title: Title = ""
     protocol: Annotated[str, Field(examples=["rooms"])]
-    options: Annotated[dict[str, Any], Field(examples=[{"arq": "sliding-window"}])] = {}
+    options: Annotated[dict[str, Any], Field(examples=[{"arq": "sliding-window"}], default_factory=dict)]
     seed: Annotated[Seed | None, Field(description="drawn anew for each run if left out")] = None
     subnets: Annotated[Literal["auto"] | Subnets, BeforeValidator(_as_subnets)] = "auto"
     nodes: Annotated[Nodes, Field(examples=[{"producers": 2, "consumers": 3}])]
@@ -132,13 +137,35 @@ class Scenario(Strict):
         Field(
             description="topics of a consumer; one that is not named takes all topics",
             examples=[{"consumer1": [1, 2]}],
+            default_factory=dict,
         ),
-    ] = {}
-    impairments: Annotated[list[Impairment], Field(examples=[[{"on": "consumers", "loss": "5%"}]])] = []
+    ]
+    impairments: Annotated[
+        list[Impairment], Field(examples=[[{"on": "consumers", "loss": "5%"}]], default_factory=list)
+    ]
     impair: Literal["from-publish", "from-start"] = "from-publish"
+    faults: Annotated[
+        list[Fault], Field(examples=[[{"drop": {"type": "ACK", "nth": 3, "from": "consumer2"}}]], default_factory=list)
+    ]
+    timeline: Annotated[
+        list[Step], Field(examples=[[{"at": "5s", "partition": ["producer1", "broker"]}]], default_factory=list)
+    ]
     mutants: Annotated[
         dict[str, str],
-        Field(description="a node and the defect its program shall have", examples=[{"broker": "drops-tenth"}]),
-    ] = {}
+        Field(
+            description="a node and the defect its program shall have",
+            examples=[{"broker": "drops-tenth"}],
+            default_factory=dict,
+        ),
+    ]
     expect: Annotated[Expectation, Field(examples=[{"delivery": ">= 99%"}])]
+    ends: Annotated[
+        Any,
+        BeforeValidator(_as_ends),
+        Field(
+            description="the verdict that this scenario is made to show: pass, or the check that fails or is unknown",
+            json_schema_extra={"anyOf": ENDS_SCHEMA},
+            examples=[{"fail": "delivery"}],
+        ),
+    ] = None
     settle: Annotated[Settle, Field(examples=[{"quiet": "1s", "at_most": "15s"}])] = Field(default_factory=Settle)

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from lab.model.faulting import BELONGS
+from lab.model.impairing import KINDS
+from lab.model.network import ACTIONS, STEPS
 from lab.model.results import Results
 from lab.model.scenario import Scenario
 from lab.protocols.catalog import PROTOCOLS, Option
@@ -34,6 +38,10 @@ def scenario_schema() -> dict[str, Any]:
     known["mutants"] |= {"patternProperties": _mutants_schema(), "additionalProperties": False}
     for name in ("Expectation", "LatencyExpectation"):
         schema["$defs"][name]["minProperties"] = 1
+    defs = schema["$defs"]
+    defs["Impairment"] |= {"anyOf": _each_required(KINDS), "dependentRequired": TOGETHER}
+    defs["Step"] |= {"oneOf": _each_required(STEPS)}
+    defs["Fault"] |= {"oneOf": _each_required(ACTIONS), "dependentRequired": WITH_FAULT}
     schema["allOf"] = [
         {
             "if": {"properties": {"protocol": {"const": protocol.name}}},
@@ -49,6 +57,18 @@ def scenario_schema() -> dict[str, Any]:
         for protocol in PROTOCOLS.values()
     ]
     return {"$schema": DIALECT, **schema}
+
+
+TOGETHER = {"jitter": ["delay"], "reorder": ["delay"], "queue": ["rate"], "checksum": ["corrupt"]}
+WITH_FAULT = {
+    **{key: [owner] for key, owner in BELONGS.items()},
+    "delay": ["by"],
+    "hold": ["until"],
+}
+
+
+def _each_required(names: Sequence[str]) -> list[dict[str, list[str]]]:
+    return [{"required": [name]} for name in names]
 
 
 def _option_schema(option: Option) -> dict[str, Any]:

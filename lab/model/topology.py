@@ -35,9 +35,19 @@ def impaired_links(scenario: Scenario, on: str) -> list[str] | None:
     links = link_nodes(scenario)
     if on == "all":
         return list(links)
+    if on in ("@producers", "@consumers"):
+        return [link for link in links if link.endswith(on)]
     if on in ("producers", "consumers"):
         return [link for link, node in links.items() if node != "broker" and link.endswith(f"@{on}")]
     return [link for link, node in links.items() if on in (link, node)] or None
+
+
+def group_nodes(scenario: Scenario, name: str) -> list[str] | None:
+    """Nodes that a name stands for, or None if it names nothing."""
+    roles = node_roles(scenario)
+    if name in ("producers", "consumers"):
+        return [node for node, role in roles.items() if f"{role}s" == name]
+    return [name] if name in roles else None
 
 
 def suggestion(scenario: Scenario, name: str, known: Sequence[str]) -> str | None:

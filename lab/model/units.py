@@ -16,6 +16,13 @@ _BARE = re.compile(_NUMBER)
 _DURATION = re.compile(_NUMBER + r"\s*(us|µs|μs|ms|s|m)")
 _PERCENT = re.compile(_NUMBER + r"\s*%")
 _RATE = re.compile(_NUMBER + r"\s*/\s*(s|m)")
+_BANDWIDTH = re.compile(_NUMBER + r"\s*(k|M|G)bit/s")
+_SIZE = re.compile(r"([0-9]+)\s*(B|kB|MB)")
+_KBIT = {"k": 1.0, "M": 1e3, "G": 1e6}
+_BYTES = {"B": 1, "kB": 1000, "MB": 1_000_000}
+SLOWEST_KBIT, FASTEST_KBIT = 8.0, 1e6
+LARGEST_FRAME = 1514  # with its Ethernet header
+LARGEST_QUEUE = 10_000_000
 _COMPARISON = re.compile(r"(>=|<=|>|<|==|=)\s*([^\s<>=].*)")
 _MISWRITTEN = re.compile(r"(=>|=<|≥|≤)\s*([^\s<>=].*)")
 _SECONDS = {"us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
@@ -116,6 +123,37 @@ def rate_per_s(value: Any) -> float:
     if rate > HIGHEST_RATE:
         raise refuse(f"{shown(value)} is more than a producer can send", f"at most {HIGHEST_RATE:.0f}/s")
     return rate
+
+
+def bandwidth_kbit(value: Any) -> float:
+    """`2Mbit/s` as 2000.0."""
+    expected = "a number with kbit/s, Mbit/s or Gbit/s, such as 256kbit/s"
+    match = _BANDWIDTH.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        bare = _bare(value)
+        hint = f"{bare}kbit/s" if bare is not None and SLOWEST_KBIT <= float(bare) <= FASTEST_KBIT else ""
+        raise refuse(f"{shown(value)} is not a bandwidth", expected, hint)
+    kbit = float(match[1]) * _KBIT[match[2]]
+    if not SLOWEST_KBIT <= kbit <= FASTEST_KBIT:
+        raise refuse(f"{shown(value)} is out of range", f"from {SLOWEST_KBIT:g}kbit/s to 1Gbit/s")
+    return kbit
+
+
+def queue_bytes(value: Any) -> int:
+    """`32kB` as 32000: what may wait for a link that is too slow."""
+    expected = "a whole number with B, kB or MB, such as 32kB"
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        bare = _bare(value)
+        hint = f"{bare}B" if bare is not None and bare.isdigit() else ""
+        raise refuse(f"{shown(value)} is not a size", expected, hint)
+    size = int(match[1][:12]) * _BYTES[match[2]]
+    if not LARGEST_FRAME <= size <= LARGEST_QUEUE:
+        raise refuse(
+            f"{shown(value)} is out of range",
+            f"from {LARGEST_FRAME}B (one whole frame) to {LARGEST_QUEUE // 1_000_000}MB",
+        )
+    return size
 
 
 def comparison(value: Any, example: str) -> tuple[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lab import __version__
-from lab.model.plan import Plan
+from lab.model.plan import Plan, Step
 from lab.model.runfolder import write_json
 from lab.runtimes.base import HostLink
 
@@ -27,6 +28,7 @@ class Record:
             "scenario": plan.scenario,
             "seed": plan.seed,
             "seed_honoured": False,
+            "seed_reason": "the run did not come so far",
             "runtime": runtime,
             "runtime_reason": reason,
             "lab_version": __version__,
@@ -37,6 +39,8 @@ class Record:
             "links": {},
             "clock": {"start": None, "end": None, "step_ms": None},
             "phases": [],
+            "timeline": [],
+            "faults": [],
             "nodes": {},
             "logs": {},
             "problems": [],
@@ -53,9 +57,20 @@ class Record:
                 "address": link.address,
                 "mtu": opened[link.name]["mtu"],
                 "capture": {"file": f"pcap/{link.name}.pcap", "packets": None, "dropped": None},
+                "backend": None,
+                "backend_why": None,
                 "impairments": [],
                 "tc_dropped": None,
+                "relay": None,
             }
+
+    def backends(self, chosen: Mapping[str, tuple[str, str]]) -> None:
+        for name, (backend, why) in chosen.items():
+            self.value["links"][name].update(backend=backend, backend_why=why)
+
+    def seed(self, honoured: bool, reason: str) -> None:
+        """Whether another run with this seed hits the same packets."""
+        self.value.update(seed_honoured=honoured, seed_reason=reason)
 
     def impaired(self, applied: dict[str, list[dict[str, Any]]]) -> None:
         for name, entries in applied.items():
@@ -66,6 +81,17 @@ class Record:
             link = self.value["links"][name]
             link["capture"].update(packets=count["packets"], dropped=count["dropped"])
             link["tc_dropped"] = count["tc_dropped"]
+            link["relay"] = count.get("relay")
+
+    def faults(self, counts: list[dict[str, int]]) -> None:
+        self.value["faults"] = counts
+
+    def step(self, number: int, step: Step, asked_ns: int, done_ns: int, *, ok: bool, detail: str | None) -> None:
+        """What the timeline did, and when it was done."""
+        self.value["timeline"].append(
+            {"step": number, "title": step.title, "at_s": step.at_s, "asked_ns": asked_ns, "done_ns": done_ns}
+            | {"ok": ok, "detail": detail}
+        )
 
     def clock(self, end: str, reading: dict[str, int]) -> None:
         clock = self.value["clock"]

@@ -6,19 +6,18 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from lab.capture.merge import merge
 from lab.errors import LabError, LeftoverError
 from lab.model.plan import Message, Node, Plan
 from lab.model.runfolder import RunFolder, writing
-from lab.orchestrate.channel import FabricChannel, links_of
+from lab.orchestrate.network import Network
 from lab.orchestrate.programs import Programs
 from lab.orchestrate.progress import Progress, stage
 from lab.orchestrate.record import Record
-from lab.runtimes.base import HostLink, Runtime
+from lab.orchestrate.timeline import Timeline
+from lab.runtimes.base import Runtime
 
-FABRIC_TIMEOUT_S = 60.0
 READY_TIMEOUT_S = 30.0
 PHASE_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
@@ -42,10 +41,22 @@ class Run:
     gate: Callable[[], None] = nothing  # programs start only after it: nothing else may disturb the traffic
     networks_made: Callable[[], None] = nothing
     _programs: Programs = field(init=False)
-    _fabric: FabricChannel | None = field(default=None, init=False)
+    _network: Network = field(init=False)
+    _timeline: Timeline = field(init=False)
 
     def __post_init__(self) -> None:
         self._programs = Programs(self.folder.log)
+        self._network = Network(self.plan, self.record)
+        self._timeline = Timeline(
+            plan=self.plan,
+            network=self._network,
+            runtime=self.runtime,
+            programs=self._programs,
+            record=self.record,
+            publish=self._tell,
+            messages=self.messages,
+            note=self.progress.note,
+        )
 
     def execute(self) -> None:
         completed = False
@@ -71,22 +82,18 @@ class Run:
         with stage(self.progress, "prepare"):
             self.record.versions(self.runtime.prepare(self.progress.note))
         with stage(self.progress, "network"):
+            self._network.connect(self.runtime.start_fabric(self.folder.path))
+            if self._network.particular:
+                self._network.choose_backends()
             host = self.runtime.network_up(self.plan, self.folder.path)
             self.networks_made()
         with stage(self.progress, "fabric"):
-            self._open_fabric(host)
+            self._network.open(host)
+            self.record.write_unfinished(self.folder.manifest)
             self.gate()
         with stage(self.progress, "programs"):
             for role in ("broker", "producer", "consumer"):
                 self._start([node for node in self.plan.nodes if node.role == role])
-
-    def _open_fabric(self, host: dict[str, HostLink]) -> None:
-        self._fabric = FabricChannel(self.runtime.start_fabric())
-        self.record.versions(self._ask("hello")["versions"])
-        opened = self._ask("open", run=self.plan.run_id, links=links_of(self.plan, host))
-        self.record.links(self.plan, host, opened["links"])
-        self.record.clock("start", opened["clock"])
-        self.record.write_unfinished(self.folder.manifest)
 
     def _start(self, nodes: list[Node]) -> None:
         for node in nodes:
@@ -123,61 +130,68 @@ class Run:
 
     def _impair(self) -> None:
         with stage(self.progress, "impair"):
-            if self.plan.impairments:
-                wanted = [one.model_dump() for one in self.plan.impairments]
-                self.record.impaired(self._ask("impair", impairments=wanted)["links"])
-                self.record.write_unfinished(self.folder.manifest)
+            self._network.impair(self.plan.impairments)
+            self.record.write_unfinished(self.folder.manifest)
 
     def _publish(self) -> None:
         load = self.plan.workload
         producers = [node.name for node in self.plan.role("producer")]
+        began, began_ns = time.monotonic(), time.time_ns()
+        self._network.begin()
         for name in producers:
-            own = [message for message in self.messages if message.producer == name]
-            told = [{"number": one.number, "topic": one.topic, "text": one.text} for one in own]
-            self._programs.by_name[name].send(do="publish", rate_per_s=load.rate_per_s, messages=told)
+            self._tell(name, [message for message in self.messages if message.producer == name])
+        self._timeline.run(began, began_ns)
         allowed = load.messages / load.rate_per_s * 1.5 + PUBLISH_SLACK_S
-        late = self._programs.missing(producers, "done", "publish", allowed)
+        able = [name for name in producers if name not in self._timeline.paused]
+        late = self._programs.missing(able, "done", "publish", max(PUBLISH_SLACK_S, began + allowed - time.monotonic()))
         for name in late:  # the program's own doing: what it did not send is missing, and the verdict says so
-            self.progress.note(f"{name} did not finish publishing within {allowed:.0f} s")
+            if name not in self._timeline.ended:
+                self.progress.note(f"{name} did not finish publishing within {allowed:.0f} s")
+
+    def _tell(self, producer: str, messages: list[Message]) -> None:
+        told = [{"number": one.number, "topic": one.topic, "text": one.text} for one in messages]
+        self._programs.by_name[producer].send(do="publish", rate_per_s=self.plan.workload.rate_per_s, messages=told)
 
     def _settle(self) -> None:
         settle, started = self.plan.settle, time.time_ns()
-        answer = self._ask(
-            "settle", settle.at_most_s + FABRIC_TIMEOUT_S, quiet_s=settle.quiet_s, at_most_s=settle.at_most_s
-        )
-        self.record.phase("settle", started, quiet=answer["quiet"])
-        if not answer["quiet"]:
+        quiet = self._network.settle()
+        self.record.phase("settle", started, quiet=quiet)
+        if not quiet:
             self.progress.note(f"the links were not quiet for {settle.quiet_s:g} s within {settle.at_most_s:g} s")
 
     def _stop_programs(self) -> None:
-        early = {node.name: self.runtime.state(node) for node in self.plan.nodes}
-        for program in self._programs.by_name.values():
-            program.send(do="stop")
-        asked = [name for name, state in early.items() if state.running]
+        states = {node.name: self.runtime.state(node) for node in self.plan.nodes}
+        paused, ended = self._timeline.paused, self._timeline.ended
+        for name, program in self._programs.by_name.items():
+            if name not in paused:
+                program.send(do="stop")
+        asked = [name for name, state in states.items() if state.running and name not in paused]
         late = self._programs.missing(asked, "counters", None, STOP_TIMEOUT_S)
         for node in self.plan.nodes:
-            program = self._programs.by_name[node.name]
-            counters = program.reported("counters")
-            note = early[node.name].note
+            state = states[node.name]
+            by_lab = state.running or node.name in ended
+            note = ended.get(node.name) or ("paused by the timeline" if node.name in paused else state.note)
             if node.name in late:
                 note = note or "did not answer when it was asked to stop"
+            counters = self._programs.by_name[node.name].reported("counters")
             self.record.node(
                 node.name,
-                exit_code=early[node.name].code if not early[node.name].running else 0,
-                ended="by-lab" if early[node.name].running else "early",
+                exit_code=0 if state.running else state.code,
+                ended="by-lab" if by_lab else "early",
                 note=note,
                 counters={key: value for key, value in (counters or {}).items() if key != "event"} or None,
             )
 
     def _close_taps(self) -> None:
-        closed = self._ask("close")
-        self.record.counted(closed["links"])
-        self.record.clock("end", closed["clock"])
+        self._network.close()
         self._fetch()
 
     def _fetch(self) -> None:
         with writing(self.folder.pcaps):
             self.runtime.fetch_captures(self.folder.pcaps)
+            told = self.folder.pcaps / self.folder.relay.name
+            if told.is_file():
+                told.replace(self.folder.relay)
         links = self.record.value["links"]
         present = {name: self.folder.pcaps / f"{name}.pcap" for name in links}
         present = {name: path for name, path in present.items() if path.is_file()}
@@ -187,7 +201,7 @@ class Run:
 
     def _rescue(self) -> None:
         """A run that broke off keeps what was captured until then; nothing here may hide why it broke off."""
-        if self._fabric is not None and self.record.value["links"]:
+        if self._network.connected and self.record.value["links"]:
             with contextlib.suppress(Exception):
                 self._close_taps()
 
@@ -203,19 +217,15 @@ class Run:
             raise
 
     def _down(self) -> None:
-        if self._fabric is not None:
+        if self._network.connected:
             with contextlib.suppress(LabError, OSError):
-                self._ask("stop", STOP_TIMEOUT_S)
-            self._fabric.close()
+                self._network.stop(STOP_TIMEOUT_S)
+            self._network.let_go()
         try:
             self.runtime.down()
         finally:
             self._programs.close(STOP_TIMEOUT_S)
             self.record.logs(self._programs.logged())
-
-    def _ask(self, do: str, timeout_s: float = FABRIC_TIMEOUT_S, **more: Any) -> dict[str, Any]:
-        assert self._fabric is not None
-        return self._fabric.ask(timeout_s, do=do, **more)
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:

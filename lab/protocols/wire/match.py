@@ -51,7 +51,7 @@ def _allowed(table: Table, name: str, wanted: object) -> Value:
     if isinstance(wanted, str) and field.number:
         named = dict(field.names)
         if wanted not in named:
-            expected = ", ".join(named) or "a whole number"
+            expected = ", ".join([*named, "a whole number"])
             raise ValueError(f"{name} cannot be {wanted!r}: expected {expected}")
         return named[wanted]
     if field.number != (isinstance(wanted, int) and not isinstance(wanted, bool)):

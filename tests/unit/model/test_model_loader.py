@@ -146,7 +146,7 @@ def test_a_key_that_looks_like_a_name_of_the_program_is_just_unknown(key: str) -
 @pytest.mark.parametrize(
     ("changes", "hint"),
     [
-        ({"loss": "5%"}, "put it under 'impairments:'"),
+        ({"loss": "5%"}, "put it under 'impairments:' or under 'timeline: impair:'"),
         ({"p99": "1"}, "put it under 'expect: latency:'"),
         ({"workload": "{protocol: rooms}"}, "put it at the top level"),
         ({"consumers": "2"}, "put it under 'subnets:' or under 'nodes:'"),

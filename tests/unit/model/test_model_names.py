@@ -28,4 +28,4 @@ def test_lists_are_cut() -> None:
     assert one_of(["a"]) == "a"
     assert one_of(["a", "b"]) == "one of a, b"
     assert one_of([*"abcdefghijklmnop"]) == "one of a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p"
-    assert one_of([*"abcdefghijklmnopq"]) == "one of a, b, c, d, e, f, g, … (17 in all)"
+    assert one_of([*"abcdefghijklmnopqrstu"]) == "one of a, b, c, d, e, f, g, … (21 in all)"

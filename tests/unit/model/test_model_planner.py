@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from modelkit import CIDRS, SHIPPED, WHO, checked, plan_of
 
+from lab.impairments.wanted import Wanted
 from lab.model.loader import load
 from lab.model.marker import make_marker
 from lab.model.plan import LinkImpairment, Message, Plan
@@ -111,10 +112,10 @@ def test_impairments_are_spelt_out_by_link_and_direction() -> None:
         impairments="[{on: consumers, direction: down, loss: 5%}, {on: broker@producers, loss: 1%}]",
     )
     assert plan.impairments == (
-        LinkImpairment(link="consumer1@consumers", direction="down", loss_pct=5.0),
-        LinkImpairment(link="consumer2@consumers", direction="down", loss_pct=5.0),
-        LinkImpairment(link="broker@producers", direction="up", loss_pct=1.0),
-        LinkImpairment(link="broker@producers", direction="down", loss_pct=1.0),
+        LinkImpairment(link="consumer1@consumers", direction="down", wanted=Wanted(loss_pct=5.0)),
+        LinkImpairment(link="consumer2@consumers", direction="down", wanted=Wanted(loss_pct=5.0)),
+        LinkImpairment(link="broker@producers", direction="up", wanted=Wanted(loss_pct=1.0)),
+        LinkImpairment(link="broker@producers", direction="down", wanted=Wanted(loss_pct=1.0)),
     )
 
 
