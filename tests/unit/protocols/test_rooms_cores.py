@@ -4,9 +4,10 @@ import pytest
 from roomslab import BROKER, Lab, build, plan
 from simnet import SimNet
 
+from lab.protocols.core import Answered, PublishDone
 from lab.protocols.rooms import texts
 from lab.protocols.rooms.broker import Broker
-from lab.protocols.rooms.core import Answered, PublishDone, Settings, room_number
+from lab.protocols.rooms.core import Settings, room_number
 from lab.protocols.rooms.publisher import Publisher
 from lab.protocols.rooms.wire import Message, Type, decode, encode
 

@@ -5,7 +5,8 @@ import random
 from roomslab import Lab, build, plan
 from simnet import Weather
 
-from lab.protocols.rooms.core import PublishDone, Settings
+from lab.protocols.core import PublishDone
+from lab.protocols.rooms.core import Settings
 
 SCHEDULES = 200
 
