@@ -37,7 +37,7 @@ CHUNK = 64 * 1024
 BATCH = 16  # connections accepted, or chunks read, before others get their turn
 LINGER_S = 3.0
 BACKLOG = 128
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends a reset
+_RESET, _ORDERLY = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)  # SO_LINGER: what closing sends
 
 
 @dataclass(eq=False)
@@ -148,6 +148,8 @@ class Connections:
             return
         made.setblocking(False)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._core.resets_when_killed:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         link = self._links[name] = _Link(name, made, connecting=False, accepted=True)
         self._watch(link)
 
@@ -214,6 +216,7 @@ class Connections:
             link.shut = True
             try:
                 link.sock.shutdown(socket.SHUT_WR)
+                link.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ORDERLY)
             except OSError:
                 self._end(link, "lost")
                 return

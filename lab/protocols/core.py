@@ -159,6 +159,7 @@ class Core:
     starts_ready = True  # False: it says Ready when it can serve
     send_limit = SEND_LIMIT
     max_connections = MAX_CONNECTIONS
+    resets_when_killed = False  # True where an orderly end is a promise: then a killed program must not make one
 
     def __init__(self) -> None:
         self.counters: Counter[str] = Counter()

@@ -15,7 +15,9 @@ from lab.protocols.dialogue import Desk
 from lab.protocols.mutants import MUTANTS
 
 MODULES: dict[str, str] = {
+    "topics": "lab.protocols.topics.roles",
     "rooms": "lab.protocols.rooms.roles",
+    "editor": "lab.protocols.editor.roles",
 }
 C = TypeVar("C", bound=Core)
 
