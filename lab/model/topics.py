@@ -15,11 +15,13 @@ def own_topics(scenario: Scenario, protocol: Protocol) -> dict[str, tuple[str, .
 
 
 def every_topic(scenario: Scenario, protocol: Protocol) -> tuple[str, ...]:
+    """Each once, though several producers may have one of the same name."""
     own = own_topics(scenario, protocol)
-    return tuple(topic for topics in own.values() for topic in topics) or protocol.topics(scenario.workload.topics)
+    every = tuple(dict.fromkeys(topic for topics in own.values() for topic in topics))
+    return every or protocol.topics(scenario.workload.topics)
 
 
 def published_topics(scenario: Scenario, protocol: Protocol) -> list[str]:
     """Messages go round a producer's topics, so with fewer messages than topics the last topics get none."""
     lists = own_topics(scenario, protocol).values() or [protocol.topics(scenario.workload.topics)]
-    return [topic for topics in lists for topic in topics[: scenario.workload.messages]]
+    return list(dict.fromkeys(topic for topics in lists for topic in topics[: scenario.workload.messages]))

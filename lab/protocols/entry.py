@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 ROLES = ("broker", "producer", "consumer")
 CHECKS = ("delivery", "duplicates", "order", "latency", "isolation", "fabricated")
+Need = Literal["loss", "long", "subscribers-apart", "subscribed-again", "late-subscriber"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Mutant:
     role: str  # "broker" | "producer" | "consumer", or a service
     fails: str  # the check that must notice it
     summary: str
-    needs: Literal["loss", "subscribers-apart", "late-subscriber", ""] = ""  # without which it does not show
+    needs: Need | None = None  # without which it does not show
     without: tuple[str, ...] = ()  # values of arq with which it makes no difference
 
 
@@ -72,7 +73,8 @@ class Protocol:
     topics: Callable[[int], tuple[str, ...]]
     reading: Callable[[random.Random], str]
     silence_s: Mapping[str, float]  # by arq ("" without one): how long a sender with something open may be silent
-    max_text_with: Mapping[str, int] = field(default_factory=dict)  # by arq, where longer texts can be sent
+    max_text_with: Mapping[str, int] = field(default_factory=dict)  # where longer texts can be sent, by the value of …
+    max_text_by: str = "arq"  # … this option
     topics_of: Callable[[int, int], tuple[str, ...]] | None = None  # (producer, count), where each names its own
     primes: bool = False  # a topic exists from its first publication on, so creating it publishes something
     due_before: Literal["nothing", "last", "everything"] = "nothing"  # what a late subscriber still gets
@@ -86,7 +88,7 @@ class Protocol:
 
     def text_limit(self, options: Mapping[str, Any]) -> int:
         """The longest text in bytes, with these options."""
-        return self.max_text_with.get(str(options.get("arq", "")), self.max_text)
+        return self.max_text_with.get(str(options.get(self.max_text_by, "")), self.max_text)
 
     def closing_phase(self, options: Mapping[str, Any]) -> str | None:
         """What consumers are asked to do once everything is published, with these options."""

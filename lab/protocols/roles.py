@@ -17,6 +17,7 @@ from lab.protocols.mutants import MUTANTS
 MODULES: dict[str, str] = {
     "topics": "lab.protocols.topics.roles",
     "rooms": "lab.protocols.rooms.roles",
+    "streams": "lab.protocols.streams.roles",
     "editor": "lab.protocols.editor.roles",
 }
 C = TypeVar("C", bound=Core)
