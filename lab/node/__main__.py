@@ -142,7 +142,8 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(arguments[2:])
     try:
         program = role.make(_start(protocol, name, args))
-        lines = [] if args.file is None else args.file.read_text("utf-8", "replace").splitlines()
+        given = [] if args.file is None else args.file.read_text("utf-8", "replace").splitlines()
+        lines = [*program.lines, *given]
     except (ValueError, OSError) as error:
         parser.error(str(error))
     output = Output(sys.stdout.buffer, echoed=os.isatty(0))

@@ -19,6 +19,7 @@ MODULES: dict[str, str] = {
     "rooms": "lab.protocols.rooms.roles",
     "streams": "lab.protocols.streams.roles",
     "editor": "lab.protocols.editor.roles",
+    "lines": "lab.protocols.lines.roles",
 }
 C = TypeVar("C", bound=Core)
 
@@ -61,6 +62,7 @@ class Program:
 
     core: Core
     desk: Desk | None = None
+    lines: tuple[str, ...] = ()  # to take before those of standard input
 
 
 @dataclass(frozen=True)
