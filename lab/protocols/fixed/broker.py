@@ -30,6 +30,7 @@ class Broker(Core[F], ABC):
         super().__init__(settings)
         self.counters.update(dict.fromkeys(("published", "refused", "forwarded", "retransmitted", "malformed"), 0))
         self._links: dict[Address, Link[F]] = {}
+        self._lost: set[Address] = set()  # peers that were given up and not heard from since
         self._max_peers = max_peers
 
     def start(self, now: float) -> None:
@@ -45,6 +46,7 @@ class Broker(Core[F], ABC):
         if link is None:
             self.counters["ignored"] += 1
             return
+        self._lost.discard(addr)
         for ready in link.receive(message, data, now):
             self._handle(ready, addr, now)
 
@@ -62,11 +64,14 @@ class Broker(Core[F], ABC):
         if message.type not in self.request_types:
             return None
         if len(self._links) >= self._max_peers:
-            spare = (peer for peer, link in self._links.items() if link.idle and not self._holds(peer))
+            links = self._links.items()
+            spare = (peer for peer, link in links if link.idle and (peer in self._lost or not self._holds(peer)))
             oldest = next(spare, None)
             if oldest is None:
                 return None
             del self._links[oldest]
+            self._lost.discard(oldest)
+            self._forget(oldest)
         link = self._links[addr] = self.new_link(addr, BROKER_PORT)
         return link
 
@@ -74,6 +79,7 @@ class Broker(Core[F], ABC):
         """A peer was given up: it has no subscription any more. Its link stays, to know its next numbers."""
         self.counters["dropped_peers"] += 1
         self.say(texts.dropped(addr))
+        self._lost.add(addr)
         self._unsubscribe(addr)
 
     def answer(self, addr: Address, number: int, outcome: str, now: float) -> None:
@@ -89,6 +95,9 @@ class Broker(Core[F], ABC):
         taken = self._links[subscriber].send(message, now)
         self.counters["forwarded"] += taken
         return taken
+
+    def _forget(self, addr: Address) -> None:
+        """Nothing is known of this peer any more."""
 
     @abstractmethod
     def receivers(self, message: F, publisher: Address) -> Iterable[Address]: ...

@@ -105,6 +105,7 @@ class Flight:
     data: bytes
     due: float
     tries: int = 1
+    piece: bool = False  # of a long message
 
 
 class NumberedLink(ABC, Generic[F]):
@@ -119,7 +120,7 @@ class NumberedLink(ABC, Generic[F]):
         self._limits = limits
         self._window = limits.window
         self._queue: deque[F] = deque()
-        self._announced: Announcement | None = None
+        self._announced: dict[int, Announcement] = {}  # by the number of the first piece, which is still to come
         self._anew: tuple[Announcement | None, float] = None, -math.inf
         self._forget_sent()
         self._forget_received()
@@ -131,6 +132,7 @@ class NumberedLink(ABC, Generic[F]):
         self._queue.clear()
         self._queued_bytes = 0
         self._asked: Flight | None = None  # the RTS of the message at the head of the queue
+        self._pieces = 0  # of a long message, at the head of the queue
         self._granted = self._window
 
     def _forget_received(self) -> None:
@@ -176,13 +178,14 @@ class NumberedLink(ABC, Generic[F]):
             elif self._room():
                 message = self._queue.popleft()
                 self._queued_bytes -= len(message.payload)
-                self._launch(message, now)
+                self._launch(message, now, piece=self._pieces > 0)
+                self._pieces = max(0, self._pieces - 1)
             else:
                 return
 
-    def _launch(self, message: F, now: float) -> None:
+    def _launch(self, message: F, now: float, *, piece: bool) -> None:
         data = self._wire.encode(message, self._next)
-        self._flying[self._next] = Flight(data, now + WAITS[0])
+        self._flying[self._next] = Flight(data, now + WAITS[0], piece=piece)
         self._next = (self._next + 1) % NUMBERS
         self.due = min(self.due, now + WAITS[0])
         self._emit(data)
@@ -200,7 +203,9 @@ class NumberedLink(ABC, Generic[F]):
         message = self._queue.popleft()
         if cts.number:
             self._granted = min(cts.number, self._window)
-            self._queue.extendleft(reversed(cut(self._wire, message)))
+            pieces = cut(self._wire, message)
+            self._pieces = len(pieces)
+            self._queue.extendleft(reversed(pieces))
         else:
             self._queued_bytes -= len(message.payload)
             self._counters["too_long"] += 1
@@ -253,21 +258,22 @@ class NumberedLink(ABC, Generic[F]):
             self._fill(now)
             return [message]
         if message.type in self._wire.control:
-            self._control(message, now)
-            return []
+            return self._control(message, now)
         return self._receive_numbered(message, data, now)
 
-    def _control(self, message: F, now: float) -> None:
+    def _control(self, message: F, now: float) -> list[F]:
         if message.type is self._wire.cts_type:
             self._answered(message, now)
         elif message.type is self._wire.rts_type:
             self._grant(message, now)
+        return []
 
     def _grant(self, rts: F, now: float) -> None:
         """An RTS is remembered if its first piece is still to come, or for a while if it may be that of a new start."""
         found = announced(self._wire, rts)
         if (rts.seq - self._expected) % NUMBERS < NUMBERS // 2:
-            self._announced = found
+            if found is not None:
+                self._announced[rts.seq] = found
         elif rts.seq == 0:
             self._anew = found, now + NEW_START_S
         else:
@@ -292,6 +298,7 @@ class NumberedLink(ABC, Generic[F]):
         else:
             known = self._seen.get(message.seq, ~digest)
             self._counters["duplicates_ignored"] += known == digest
+            self._behind(message, digest, now)
         if known != digest:
             self._counters["contradictions"] += 1
             return []
@@ -300,6 +307,9 @@ class NumberedLink(ABC, Generic[F]):
 
     def _missing(self, now: float) -> None:
         """A number came that is ahead of what can be kept."""
+
+    def _behind(self, message: F, digest: int, now: float) -> None:
+        """A number came that is behind, whether its content is what is remembered or not."""
 
     def _in_order(self, now: float) -> list[F]:
         ready = []
@@ -321,13 +331,13 @@ class NumberedLink(ABC, Generic[F]):
         """What came in order, with the pieces of long messages put together."""
         whole: list[F] = []
         for piece in ready:
-            if self._announced is not None and self._announced.first == piece.seq:
-                self._assembly, self._announced = Assembly(self._announced, piece), None
-            if self._assembly is None:
-                whole.append(piece)
-            elif not self._assembly.fits(piece):
+            begun = self._announced.pop(piece.seq, None)
+            if self._assembly is not None and (begun is not None or not self._assembly.fits(piece)):
                 self._counters["broken_messages"] += 1
                 self._assembly = None
+            if begun is not None:
+                self._assembly = Assembly(begun, piece)
+            if self._assembly is None:
                 whole.append(piece)
             elif (payload := self._assembly.add(piece, self._wire.max_text)) is not None:
                 self._assembly = None
@@ -347,7 +357,6 @@ class NumberedLink(ABC, Generic[F]):
         self._forget_received()
         self._early = early
         found, until = self._anew
-        if found is not None and now < until:
-            self._announced = found
-        elif self._announced is not None and self._announced.first:
-            self._announced = None
+        if found is None or now >= until:
+            found = self._announced.get(0)
+        self._announced = {} if found is None else {0: found}

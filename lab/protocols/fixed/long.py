@@ -18,7 +18,6 @@ _ANNOUNCED = re.compile(rb"([0-9]{1,6}) ([0-9]{1,6})")
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    first: int  # the sequence number of its first piece
     pieces: int
     size: int
 
@@ -39,7 +38,7 @@ def announced(wire: Wire[F], rts: Frame) -> Announcement | None:
     pieces, size = int(found[1]), int(found[2])
     if not 0 < size <= MAX_MESSAGE or pieces != -(-size // wire.max_text):
         return None
-    return Announcement(rts.seq, pieces, size)
+    return Announcement(pieces, size)
 
 
 def cut(wire: Wire[F], frame: F) -> list[F]:

@@ -48,14 +48,16 @@ class Publisher(Client[F], ABC):
         self._job: _Job[F] | None = None
         self._links[PUBLISHER_PORT] = self.new_link(broker, PUBLISHER_PORT)
 
-    def start_job(self, messages: Sequence[tuple[str, F]], rate_per_s: float | None, now: float) -> None:
-        """Publish these in this order; PublishDone comes when the last one is settled."""
+    def start_job(
+        self, messages: Sequence[tuple[str, F]], rate_per_s: float | None, now: float, refused: int = 0
+    ) -> None:
+        """Publish these in this order; PublishDone comes when the last one is settled. Some may be refused already."""
         if self._job is not None:
             raise ValueError("a publish job is already under way")
         if rate_per_s is not None and not rate_per_s > 0:
             raise ValueError(f"a rate is more than 0 a second, not {rate_per_s}")
         gap_s = 0.0 if rate_per_s is None else 1.0 / rate_per_s
-        self._job = _Job(tuple(messages), gap_s, due=now, start=now)
+        self._job = _Job(tuple(messages), gap_s, due=now, start=now, refused=refused)
         self._advance(now)
 
     def get_timer(self) -> float | None:
