@@ -75,15 +75,15 @@ class Trial:
     def _prove(self, runtime: Runtime, run_id: str, folder: RunFolder) -> None:
         self.step = "preparing images and tools"
         runtime.prepare(_nobody_listens)
+        self.step = "starting the fabric"
+        self._fabric = FabricChannel(runtime.start_fabric(folder.path))
+        self._ask("hello")
         self.step = "bringing the network up"
         with contextlib.ExitStack() as held:
             if runtime.shares_addresses:
                 held.enter_context(one_at_a_time("subnets", _nobody_waits, LOCK_TIMEOUT_S))
             plan = tiny_plan(run_id, subnets.pick({"producers": 1, "consumers": 1}, runtime.taken_subnets()))
             host = runtime.network_up(plan, folder.path)
-        self.step = "starting the fabric"
-        self._fabric = FabricChannel(runtime.start_fabric())
-        self._ask("hello")
         self.step = "opening guard and taps"
         self._ask("open", run=run_id, links=links_of(plan, host))
         self.step = "setting 5 % loss"

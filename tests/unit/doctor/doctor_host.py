@@ -63,8 +63,8 @@ class Runtime(FakeRuntime):
         self.asked: list[Command] = []
         self.fabric_streams: FakeStreams | None = None
 
-    def start_fabric(self) -> FakeStreams:
-        self.fabric_streams = super().start_fabric()
+    def start_fabric(self, folder: Path) -> FakeStreams:
+        self.fabric_streams = super().start_fabric(folder)
         return self.fabric_streams
 
     def _fabric(self, command: Command) -> list[str] | None:

@@ -20,7 +20,7 @@ from lab.doctor.trial import try_runtime
 from lab.errors import HostError, LateError
 
 IN_ORDER = [
-    *("prepare", "network_up", "start_fabric", "fabric hello", "fabric open"),
+    *("prepare", "start_fabric", "fabric hello", "network_up", "fabric open"),
     *("fabric impair", "fabric close", "fabric stop", "down"),
 ]
 STEPS = {
