@@ -71,8 +71,7 @@ class SupervisorProcess:
             raise HostError(f"the network supervisor ended during '{do}': {self._last_words()}")
         answer = received[0]
         if not answer["ok"]:
-            kind = LateError if answer.get("error") == "LateError" else HostError
-            raise kind(answer["what"], expected=answer.get("expected"), hint=answer.get("hint"))
+            raise failure(answer)
         return answer
 
     def _last_words(self) -> str:
@@ -98,6 +97,12 @@ class SupervisorProcess:
         self._complaints.close()
         if late:
             raise LateError(f"processes of run {self._run_id} did not end within {END_TIMEOUT_S:g} s: {late}")
+
+
+def failure(answer: Message) -> HostError:
+    """What went wrong in the supervisor, as it would have been raised here."""
+    kind = LateError if answer.get("error") == LateError.__name__ else HostError
+    return kind(answer["what"], expected=answer.get("expected"), hint=answer.get("hint"))
 
 
 class NetnsRuntime:
