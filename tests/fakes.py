@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,6 +74,13 @@ class FakeStreams:
         self.end()
 
 
+def _applied(wanted: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    links: dict[str, list[dict[str, Any]]] = {}
+    for one in wanted:
+        links.setdefault(one["link"], []).append({"direction": one["direction"], "matches": True})
+    return links
+
+
 class FakeRuntime:
     """`silent` and `ending` name nodes that never answer a phase, or end in it: {"consumer2": "subscribe"}.
 
@@ -123,17 +130,21 @@ class FakeRuntime:
         except Exception as error:
             return [json.dumps({"ok": False, "what": str(error)})]
         answers: dict[str, Any] = {
-            "hello": {"versions": {"kernel": "fake"}},
+            "hello": {
+                "versions": {"kernel": "fake"},
+                "backends": {"cbpf": None, "netem": "not in a fake", "relay": None},
+            },
+            "begin": {},
             "open": {"links": {name: {"interface": "veth7", "mtu": 1500} for name in self.links}, "clock": clock},
             "settle": {"quiet": True},
             "close": {
                 "links": {name: {"packets": 0, "dropped": 0, "tc_dropped": 0} for name in self.links},
+                "faults": [],
+                "problems": [],
                 "clock": clock,
             },
             "stop": {},
-            "impair": {
-                "links": {one["link"]: [{"direction": one["direction"]}] for one in command.get("impairments", ())}
-            },
+            "impair": {"links": _applied(command.get("impairments", ()))},
         }
         return [json.dumps({"ok": True, **answers[command["do"]]})]
 

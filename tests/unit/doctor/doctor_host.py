@@ -73,7 +73,14 @@ class Runtime(FakeRuntime):
         if command["do"] != "impair" or usual is None or not json.loads(usual[0])["ok"]:
             return usual
         applied = {
-            one["link"]: [{"matches": self.loss == one["loss_pct"], "observed": {"loss_pct": self.loss}}]
+            one["link"]: [
+                {
+                    "backend": "cbpf",
+                    "matches": one["wanted"] in ({"loss_pct": self.loss}, {"delay_ms": 1.0}),
+                    "requested": one["wanted"],
+                    "observed": None if self.loss is None else {"loss_pct": self.loss},
+                }
+            ]
             for one in command["impairments"]
         }
         return [json.dumps({"ok": True, "links": applied})]
