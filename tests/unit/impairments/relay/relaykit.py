@@ -79,7 +79,8 @@ class World:
         self.now = 0
         self.agenda = Agenda()
         self.left: dict[str, list[tuple[int, bytes]]] = {"up": [], "down": []}
-        ledger = Ledger(self.folder / "relay.jsonl", self.table)
+        self.file = self.folder / f"relay-{len(list(self.folder.iterdir()))}.jsonl"
+        ledger = Ledger(self.file, self.table)
         names = {raw_address(address): name for address, name in NAMES.items()}
         self.shared = Shared(self.agenda, self.backlog, ledger, lambda: self.now, names)
         macs = {f"{name}@lan": raw_mac(MACS[address]) for address, name in NAMES.items()}
@@ -133,7 +134,7 @@ class World:
         for way in self.ways.values():
             way.close()
         self.shared.ledger.close()
-        return [json.loads(line) for line in (self.folder / "relay.jsonl").read_text("ascii").splitlines()]
+        return [json.loads(line) for line in self.file.read_text("ascii").splitlines()]
 
 
 ROOMS, LINES = shipped("rooms"), shipped("lines")

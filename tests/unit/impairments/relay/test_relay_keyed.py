@@ -10,9 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from relaykit import LINES, ROOMS, room
 
-from lab.impairments.relay.keyed import JITTER, LOSS, PLACE, RANGE, Counts, Draws, Keyed, PayloadKey, bit_for, threshold
+from lab.impairments.relay.keyed import (
+    JITTER,
+    LOSS,
+    PLACE,
+    RANGE,
+    Counts,
+    Draws,
+    Keyed,
+    PayloadKey,
+    bit_beside_markers,
+    bit_for,
+    threshold,
+)
 from lab.impairments.relay.ledger import Place
-from lab.model.marker import make_marker
+from lab.model.marker import find_markers, make_marker
 from lab.protocols.wire.table import Field, Follow, Message, Table
 
 UP = Place("producer1@lan", "up")
@@ -198,3 +210,22 @@ def test_the_place_of_a_flip_reaches_every_bit() -> None:
     one = keyed()
     places = {drawn(one, b"%d" % number)[PLACE] * 24 // RANGE for number in range(1000)}
     assert places == set(range(24))
+
+
+MARKED = b"The Temp is 42 degree m-producer1-18-3de377f8 ..... m-producer2-1-00000000!"
+
+
+def test_every_bit_but_those_of_markers_can_be_meant() -> None:
+    bits = 8 * len(MARKED)
+    markers = [span for _, _, name in find_markers(MARKED) for span in [(MARKED.index(name.encode()), len(name))]]
+    spared = {8 * start + bit for start, length in markers for bit in range(8 * length)}
+    steps = 4 * bits
+    meant = {bit_beside_markers(RANGE * step // steps, MARKED, bits) for step in range(steps)}
+    assert meant == set(range(bits)) - spared
+
+
+def test_a_payload_that_is_only_a_marker_has_no_other_bits() -> None:
+    data = b"m-producer1-18-3de377f8"
+    assert {bit_beside_markers(RANGE * step // 1000, data, 8 * len(data)) for step in range(1000)} == set(
+        range(8 * len(data))
+    )
