@@ -143,6 +143,19 @@ def _passage(secret: bytes, one: bytes) -> Iterator[Draws]:
         copy += 1
 
 
+def bit_beside_markers(draw: int, data: bytes, bits: int) -> int:
+    """The bit of a payload that a draw means. Markers are spared: by them a message is followed, also a changed one."""
+    spans = [(8 * start, 8 * end) for start, end, _ in find_markers(data)] if any(m in data for m in _MARKS) else []
+    free = bits - sum(end - start for start, end in spans)
+    if free <= 0:
+        return draw * bits // RANGE
+    bit = draw * free // RANGE
+    for start, end in spans:
+        if bit >= start:
+            bit += end - start
+    return bit
+
+
 def bit_for(seed: int, fault: int, hit: int, bits: int) -> int:
     """Which of so many bits a fault flips at this hit."""
     drawn = blake2b(_parts(str(seed), "fault", str(fault), str(hit)), digest_size=8).digest()

@@ -24,7 +24,7 @@ from lab.impairments.relay.frames import (
     flippable_bits,
     parse,
 )
-from lab.impairments.relay.keyed import PLACE, RANGE, Counts, Draws, Keyed
+from lab.impairments.relay.keyed import PLACE, Counts, Draws, Keyed, bit_beside_markers
 from lab.impairments.relay.ledger import Deed, Ledger, Place
 from lab.impairments.wanted import EVERYONE, Wanted
 
@@ -156,7 +156,8 @@ class Way:
         assert frame.packet is not None
         bits = flippable_bits(frame.packet, right=right)
         if bits:
-            frame.raw = flip(frame.packet, frame.raw, draw * bits // RANGE, right=right)
+            bit = bit_beside_markers(draw, frame.packet.text, bits)
+            frame.raw = flip(frame.packet, frame.raw, bit, right=right)
             self.counters.corrupted += 1
             after = frame.packet.evidence_in(frame.raw)
             self.note(frame, Deed(deed.what, deed.why, deed.fault, deed.found, after))

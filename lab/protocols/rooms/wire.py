@@ -47,7 +47,7 @@ class Message:
         text = self.payload.decode("utf-8", "replace")
         if text.isprintable():
             return text
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)  # no codec: a node may find none to load
 
 
 def payload(text: str) -> bytes:
