@@ -15,15 +15,13 @@ from lab.impairments.wanted import EVERYONE, Bursts, Wanted
 
 ALIAS = "brokerlab:trial"
 MAC = "02:00:00:00:00:01"
-SLOW = Wanted(loss_pct=5, rate_kbit=1000, queue_bytes=30_000)
 TRIALS: dict[str, tuple[Callable[[str], Backend], tuple[Wanted, ...]]] = {
-    "cbpf": (Cbpf, (Wanted(cut_off=(EVERYONE,)), SLOW)),
+    "cbpf": (Cbpf, (Wanted(loss_pct=5, rate_kbit=1000, queue_bytes=30_000, cut_off=(EVERYONE,)),)),
     "netem": (
         Netem,
         (
-            SLOW,
             Wanted(loss_pct=5, delay_ms=20, jitter_ms=5, duplicate_pct=2, reorder_pct=1),
-            Wanted(bursts=Bursts(1, 30, 90, 1), cut_off=(EVERYONE,)),
+            Wanted(bursts=Bursts(1, 30, 90, 1), rate_kbit=1000, queue_bytes=30_000, cut_off=(EVERYONE,)),
         ),
     ),
 }
