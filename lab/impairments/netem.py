@@ -29,7 +29,7 @@ class Netem(KernelBackend):
     def queue(self, ifb: str, wanted: Wanted, mtu: int, now: Qdiscs) -> Commands:
         if wanted.jitter_ms > qdiscs.LARGEST_JITTER_MS:
             raise HostError(f"netem cannot vary a delay by more than {qdiscs.LARGEST_JITTER_MS:g} ms")
-        commands = [qdiscs.netem(ifb, wanted, wanted.loss_pct - self.filtered_loss(wanted))]
+        commands = [qdiscs.netem(ifb, wanted, wanted.loss_pct - self.filtered_loss(wanted), now.get("netem"))]
         if wanted.rate_kbit is not None or "tbf" in now:  # to take it away would throw away what waits
             commands.append(qdiscs.tbf(ifb, f"{qdiscs.NETEM}1", wanted, mtu))
         return commands

@@ -37,9 +37,12 @@ def tbf(interface: str, parent: str | None, wanted: Wanted, mtu: int) -> list[st
     return ["qdisc", "replace", "dev", interface, *where, "handle", TBF, "tbf", *sizes]
 
 
-def netem(interface: str, wanted: Wanted, loss_pct: float) -> list[str]:
-    """All of it but the rate and what a filter does; `loss_pct` is netem's part of the loss."""
-    words = ["limit", str(room(wanted))]
+def netem(interface: str, wanted: Wanted, loss_pct: float, now: Qdisc | None = None) -> list[str]:
+    """All of it but the rate and what a filter does; `loss_pct` is netem's part of the loss.
+
+    There is never less room than there is now: what has waited for a longer delay would leave none for what comes.
+    """
+    words = ["limit", str(max(room(wanted), now["options"]["limit"] if now else 0))]
     if wanted.delay_ms:
         words += ["delay", _time(wanted.delay_ms)]
         words += [_time(wanted.jitter_ms)] if wanted.jitter_ms else []
@@ -67,7 +70,7 @@ def read_tbf(qdisc: Qdisc) -> Wanted:
     rate_kbit = options["rate"] * 8 / 1000
     if rate_kbit >= NO_RATE_KBIT:
         return Wanted()
-    return Wanted(rate_kbit=rate_kbit, queue_bytes=options["limit"])
+    return Wanted(rate_kbit=rate_kbit, queue_bytes=options.get("limit", 0))
 
 
 def read_netem(qdisc: Qdisc) -> Wanted:
