@@ -19,6 +19,7 @@ from lab.orchestrate.session import Request, run_scenario
 
 TAG = re.compile(r"-[0-9a-f]{8}$")
 ARP = 0x0806
+HEADERS = 42  # Ethernet, IPv4, UDP
 
 
 class NoSpark:
@@ -91,3 +92,14 @@ def arp_frames(folder: Path) -> tuple[int, int]:
         if row["ethertype"] == ARP and row["capture"].endswith("@consumers") and not int(row["eth_dst"][:2], 16) & 1
     ]
     return sum(row["direction"] == "up" for row in rows), sum(row["direction"] == "down" for row in rows)
+
+
+def throughput_kbit(folder: Path, link: str) -> float:
+    """What came to a node of the publications, once it had to queue: bits over the time from the first to the last."""
+    rows = [
+        (row["time_ns"], HEADERS + len(row["payload"]))
+        for row in packets(folder, "capture", "direction", "type", "time_ns", "payload")
+        if (row["capture"], row["direction"], row["type"]) == (link, "down", "PUB")
+    ][20:]
+    seconds = (rows[-1][0] - rows[0][0]) / 1e9
+    return sum(length for _, length in rows[1:]) * 8 / seconds / 1000

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from conftest import Runner
-from netruns import arp_frames, observed, with_backend
+from netruns import arp_frames, observed, throughput_kbit, with_backend
 
 from lab.analysis.links import interval_pct
 from lab.impairments.wanted import Bursts
@@ -67,7 +67,7 @@ WITHIN: dict[str, Within] = {
     "duplicate": lambda found: share_of(found.duplicates, found, 10.0),
     "corrupt": lambda found: share_of(found.corrupted, found, 10.0),
     "corrupt-noticed": lambda found: share_of(found.corrupted, found, 10.0),
-    "rate": lambda found: 20.0 < (found.loss_pct or 0) < 45.0,
+    "rate": lambda found: (found.lost or 0) > 20,  # how many depends on how fast the producers really were
     "blackhole": lambda found: found.loss_pct == 100.0,
     "partition": lambda found: found.loss_pct == 100.0,
 }
@@ -81,6 +81,8 @@ def judged(run_here: Runner, name: str, backend: str, runtime: str) -> Results:
     assert came == sent or name in CUT_OFF, "ARP is never impaired"
     found = list(observed(results, "consumer", "down"))
     assert found
+    if name == "rate":
+        assert 0.9 * 256 <= throughput_kbit(done.folder.path, "consumer1@consumers") <= 1.1 * 256
     for link, one in found:
         assert results.links[link].backend == backend
         assert WITHIN[name](one), (link, one)
@@ -98,14 +100,3 @@ def test_what_was_asked_for_is_what_the_taps_show(run_here: Runner, name: str, b
 @pytest.mark.parametrize(("name", "backend"), CASES)
 def test_it_is_the_same_in_containers(run_here: Runner, name: str, backend: str) -> None:
     judged(run_here, name, backend, "compose")
-
-
-def test_backends_agree_about_a_rate(run_here: Runner) -> None:
-    losses = [
-        found.loss_pct
-        for backend in BACKENDS["rate"]
-        for _, found in observed(judged(run_here, "rate", backend, "netns"), "consumer1", "down")
-    ]
-    assert None not in losses
-    first, second = (loss or 0.0 for loss in losses)
-    assert abs(first - second) < 6.0
