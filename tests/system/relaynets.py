@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nets import BUFFER_BYTES, ETH_P_ALL, SO_RCVBUFFORCE, Net, inside, ip, wait_until
+from nets import BUFFER_BYTES, ETH_P_ALL, PATIENCE_S, SO_RCVBUFFORCE, Net, inside, ip, wait_until
 
 from lab.capture import iproute, offload
 from lab.impairments import programs, tc
@@ -59,6 +59,26 @@ class Ear:
         self._drain()
         kinds = (b"\x08\x00",) if ip_only else (b"\x08\x00", b"\x08\x06")
         return [heard for way, heard in self._heard if way == out and heard[1][12:14] in kinds]
+
+
+def socket_of(net: Net, name: str, port: int, kind: int = socket.SOCK_DGRAM) -> socket.socket:
+    """A socket of a node's program."""
+    one = inside(net[name].namespace, lambda: socket.socket(socket.AF_INET, kind))
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+    one.bind((net[name].address, port))
+    one.settimeout(PATIENCE_S)
+    return one
+
+
+def waiting(receiver: socket.socket) -> list[bytes]:
+    """Every datagram that a program has got."""
+    receiver.setblocking(False)
+    found = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            found.append(receiver.recv(70_000))
+    return found
 
 
 @dataclass
@@ -113,11 +133,11 @@ def guard_all(net: Net, names: tuple[str, ...], ports: Mapping[str, str]) -> Non
 
 @contextlib.contextmanager
 def relayed(
-    net: Net, folder: Path, *names: str, guarded: bool = False, seed: int = 7, broker: str = "broker", **more: Any
+    net: Net, folder: Path, *names: str, guarded: bool = False, offloads: bool = False, seed: int = 7, **more: Any
 ) -> Iterator[Relayed]:
-    """Links of these nodes go through a relay."""
+    """Links of these nodes go through a relay. `more` is what it is told besides."""
     known = {node.address: name for name, node in net.nodes.items()}
-    setup = Setup(seed, known, broker=broker, **more)
+    setup = Setup(seed, known, **more)
     tools = Tools(iproute.ip, offload.turn_off)
 
     def guard(ports: Mapping[str, str]) -> None:
@@ -127,9 +147,10 @@ def relayed(
     backend = RelayBackend(setup, folder, ALIAS, tools, guard)
     with contextlib.ExitStack() as stack:
         stack.callback(inside, net.switch, backend.clear)
-        for node in net.nodes.values():  # as the holder of a pod does it
-            inside(node.namespace, lambda: offload.turn_off("eth0"))
-            ip("-n", node.namespace, "link", "set", "dev", "eth0", "gso_max_segs", "1")
+        if not offloads:
+            for node in net.nodes.values():  # as the holder of a pod does it
+                inside(node.namespace, lambda: offload.turn_off("eth0"))
+                ip("-n", node.namespace, "link", "set", "dev", "eth0", "gso_max_segs", "1")
         inside(net.switch, lambda: backend.open(ends(net, names)))
         ears = {name: stack.enter_context(Ear(net.switch, node.port)) for name, node in net.nodes.items()}
         yield Relayed(net, backend, folder, ears)

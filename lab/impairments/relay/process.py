@@ -64,6 +64,7 @@ class Relay:
         self._flush_ns = 0
         self._buffer = b""
         self._going = True
+        self._failure: str | None = None  # of the relay itself
         self._commands: dict[str, Callable[[Answer], Answer]] = {
             "open": self._open,
             "begin": self._begin,
@@ -81,13 +82,19 @@ class Relay:
         gc.collect()
         gc.disable()  # nothing here is made in circles that matter, and a collection would hold frames up
         while self._going:
-            select.select([self._poll], [], [], self._patience())  # finer than what epoll itself can wait
-            for number, _ in self._poll.poll(0):
-                if number in self._sources:
-                    self._forward(*self._sources[number])
-                else:
-                    self._read_commands()
-            self._run_due()
+            try:
+                self._turn()
+            except Exception as error:  # costs the frame that was at hand, and is told
+                self._failure = f"{type(error).__name__}: {error}"
+
+    def _turn(self) -> None:
+        select.select([self._poll], [], [], self._patience())  # finer than what epoll itself can wait
+        for number, _ in self._poll.poll(0):
+            if number in self._sources:
+                self._forward(*self._sources[number])
+            elif number == self._channel.fileno():
+                self._read_commands()
+        self._run_due()
 
     def _patience(self) -> float:
         now_ns = time.monotonic_ns()
@@ -220,7 +227,7 @@ class Relay:
             }
             for name, link in self._links.items()
         }
-        return {"links": links, "faults": self._faults.counts(), "backlog": len(self._backlog)}
+        return {"links": links, "faults": self._faults.counts(), "failure": self._failure}
 
     def _close(self, command: Answer) -> Answer:
         """Nothing more passes; what still waits is lost."""
