@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from lab.capture.merge import MAGIC_NANO
 from lab.model.plan import Node, Plan
+from lab.runtimes.actions import Action
 from lab.runtimes.base import ExitState, HostLink, Say
 
 Command = dict[str, Any]
@@ -22,20 +23,42 @@ class FakeStreams:
     def __init__(self, answer: Callable[[Command], list[str] | None], first: list[str]) -> None:
         self._answer = answer
         self._printed: queue.Queue[bytes | None] = queue.Queue()
+        self._held: list[Command] = []
+        self.paused = False
+        self.gone = False
         self.closed = False
         self.commands: list[Command] = []
         for line in first:
             self.print(line)
 
     def print(self, line: str) -> None:
-        self._printed.put(line.encode() + b"\n")
+        self.say(line.encode() + b"\n")
+
+    def say(self, data: bytes) -> None:
+        """Any bytes, also half a line."""
+        self._printed.put(data)
 
     def end(self) -> None:
         self._printed.put(None)
 
     def write(self, data: bytes) -> None:
+        if self.gone:
+            raise BrokenPipeError("nobody reads")
         command = json.loads(data)
         self.commands.append(command)
+        if self.paused:
+            self._held.append(command)
+        else:
+            self._obey(command)
+
+    def go_on(self) -> None:
+        """What came while it was paused is answered now."""
+        self.paused = False
+        held, self._held = self._held, []
+        for command in held:
+            self._obey(command)
+
+    def _obey(self, command: Command) -> None:
         answers = self._answer(command)
         if answers is None:
             self.end()
@@ -51,8 +74,18 @@ class FakeStreams:
         self.end()
 
 
+def _applied(wanted: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    links: dict[str, list[dict[str, Any]]] = {}
+    for one in wanted:
+        links.setdefault(one["link"], []).append({"direction": one["direction"], "matches": True})
+    return links
+
+
 class FakeRuntime:
-    """`silent` and `ending` name nodes that never answer a phase, or end in it: {"consumer2": "subscribe"}."""
+    """`silent` and `ending` name nodes that never answer a phase, or end in it: {"consumer2": "subscribe"}.
+
+    `codes` are the exit codes of programs that were killed or stopped and not started again.
+    """
 
     name = "fake"
     shares_addresses = False
@@ -64,6 +97,7 @@ class FakeRuntime:
         self.ending: dict[str, str] = {}
         self.taken: dict[str, str] = {}
         self.programs: dict[str, FakeStreams] = {}
+        self.codes: dict[str, int] = {}
         self.links: list[str] = []
         self.at: Callable[[str], None] = lambda call: None  # told of every call, before it is made
 
@@ -85,7 +119,7 @@ class FakeRuntime:
         self.links = [link.name for link in plan.links]
         return {name: HostLink(7, "02:00:00:00:00:07", "bridge") for name in self.links}
 
-    def start_fabric(self) -> FakeStreams:
+    def start_fabric(self, folder: Path) -> FakeStreams:
         self._call("start_fabric")
         return FakeStreams(self._fabric, [])
 
@@ -96,22 +130,52 @@ class FakeRuntime:
         except Exception as error:
             return [json.dumps({"ok": False, "what": str(error)})]
         answers: dict[str, Any] = {
-            "hello": {"versions": {"kernel": "fake"}},
+            "hello": {
+                "versions": {"kernel": "fake"},
+                "backends": {"cbpf": None, "netem": "not in a fake", "relay": None},
+            },
+            "begin": {},
             "open": {"links": {name: {"interface": "veth7", "mtu": 1500} for name in self.links}, "clock": clock},
             "settle": {"quiet": True},
             "close": {
                 "links": {name: {"packets": 0, "dropped": 0, "tc_dropped": 0} for name in self.links},
+                "faults": [],
+                "problems": [],
                 "clock": clock,
             },
             "stop": {},
-            "impair": {
-                "links": {one["link"]: [{"direction": one["direction"]}] for one in command.get("impairments", ())}
-            },
+            "impair": {"links": _applied(command.get("impairments", ()))},
         }
         return [json.dumps({"ok": True, **answers[command["do"]]})]
 
     def start_program(self, node: Node) -> FakeStreams:
         self._call(f"start {node.name}")
+        return self._started(node)
+
+    def restart_program(self, node: Node) -> FakeStreams:
+        self._call(f"restart {node.name}")
+        self._ended(node, 137)
+        return self._started(node)
+
+    def act(self, node: Node, action: Action) -> None:
+        self._call(f"{action} {node.name}")
+        streams = self.programs[node.name]
+        if action == "pause":
+            streams.paused = True
+        elif action == "resume":
+            streams.go_on()
+        elif node.name not in self.codes:
+            if action == "stop":
+                streams.print("@lab " + json.dumps({"event": "counters", "sent": 3}))
+            self._ended(node, 0 if action == "stop" else 137)
+
+    def _ended(self, node: Node, code: int) -> None:
+        self.codes[node.name] = code
+        self.programs[node.name].gone = True
+        self.programs[node.name].end()
+
+    def _started(self, node: Node) -> FakeStreams:
+        self.codes.pop(node.name, None)
 
         def answer(command: Command) -> list[str] | None:
             phase = command["do"]
@@ -134,8 +198,8 @@ class FakeRuntime:
         return self.programs[node.name]
 
     def state(self, node: Node) -> ExitState:
-        ended = node.name in self.ending
-        return ExitState(not ended, 1 if ended else None)
+        code = self.codes.get(node.name, 1 if node.name in self.ending else None)
+        return ExitState(code is None, code)
 
     def fetch_captures(self, target: Path) -> None:
         self._call("fetch_captures")

@@ -1,7 +1,8 @@
 """A pytest plugin that lets no test be skipped in silence.
 
-A test marked `docker`, `netns` or `tshark` is skipped where the machine cannot do it; that is the listed set. Any other
-skip, and any skip of a docker test where an engine answers, fails the run. The summary counts and names them all.
+A test marked `docker`, `netns`, `tshark` or `uml` is skipped where the machine cannot do it; that is the listed set.
+Any other skip, and any skip of a docker test where an engine answers, fails the run. The summary counts and names
+them all.
 """
 
 from __future__ import annotations
@@ -37,11 +38,16 @@ def _tshark_missing() -> str | None:
     return None if shutil.which("tshark") else "tshark is not there (make test installs it as root)"
 
 
+def _guest_missing() -> str | None:
+    return None if shutil.which("linux.uml") else "linux.uml is not there (make test installs it as root on Debian)"
+
+
 # The listed set: the only reasons for which a test may be skipped, each by what the machine lacks.
 NEEDS: dict[str, Callable[[], str | None]] = {
     "docker": _engine_missing,
     "netns": _namespaces_missing,
     "tshark": _tshark_missing,
+    "uml": _guest_missing,
 }
 
 

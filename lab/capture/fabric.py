@@ -1,7 +1,7 @@
 """The fabric's main loop: JSON lines in, JSON lines out, taps read in between. One process, one thread.
 
 End of input means clean up and leave, so it never outlives the orchestrator that holds the other end.
-It listens on nothing. Commands: hello, open, impair, settle, close, stop.
+It listens on nothing. Commands: hello, open, begin, impair, settle, close, stop.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from typing import Any
 
 from lab.capture.switch import READ_AT_ONCE, LinkSpec, Switch
 from lab.errors import HostError, LabError
-from lab.impairments import tc
+from lab.impairments import tc, trial
+from lab.impairments.wanted import Wanted
 
 FLUSH_EVERY_S = 0.5
+NO_RELAY: dict[str, Any] = {"seed": 0, "names": {}, "wire": None, "faults": []}
 Answer = dict[str, Any]
 
 
@@ -59,6 +61,7 @@ class Fabric:
         self._commands: dict[str, Callable[[Answer], Answer | None]] = {
             "hello": self._hello,
             "open": self._open,
+            "begin": self._begin,
             "impair": self._impair,
             "settle": self._settle,
             "close": self._close,
@@ -91,12 +94,20 @@ class Fabric:
         now = time.monotonic()
         settling = self._settling
         if settling is not None and now >= settling.next_look(self._last_ip):
-            self._settling = None
-            quiet = now >= self._last_ip + settling.quiet_s
-            _answer({"ok": True, "quiet": quiet, "waited_s": round(now - settling.started, 3)})
+            self._look_whether_quiet(settling, now)
         if now - self._flushed >= FLUSH_EVERY_S and self._switch is not None:
             self._flushed = now
             self._switch.flush_taps()
+
+    def _look_whether_quiet(self, settling: Settling, now: float) -> None:
+        """Nothing has passed for long enough; but what the relay holds is still to come."""
+        held = self._opened().impairing.holds_packets()
+        if held and now < settling.deadline:
+            self._last_ip = now
+            return
+        self._settling = None
+        quiet = not held and now >= self._last_ip + settling.quiet_s
+        _answer({"ok": True, "quiet": quiet, "waited_s": round(now - settling.started, 3)})
 
     def _read_commands(self) -> None:
         data = os.read(0, 1 << 20)
@@ -127,7 +138,8 @@ class Fabric:
             )
         return self._commands[asked]
 
-    def _hello(self, _: Answer) -> Answer:
+    def _hello(self, command: Answer) -> Answer:
+        """With `backends`, which of them work here: found by using them, so only on demand."""
         return {
             "ok": True,
             "clock": clock(),
@@ -136,6 +148,7 @@ class Fabric:
                 "tc": tc.version(),
                 "python": platform.python_version(),
             },
+            "backends": {**trial.usable(), "relay": None} if command.get("backends") else {},
         }
 
     def _open(self, command: Answer) -> Answer:
@@ -143,7 +156,7 @@ class Fabric:
             raise HostError("the links are open already")
         specs = [LinkSpec(**{**link, "allowed": tuple(link["allowed"])}) for link in command["links"]]
         self._switch = Switch(command["run"], self._folder)
-        self._switch.open(specs)
+        self._switch.open(specs, command.get("relay") or NO_RELAY)
         for link in self._switch.links.values():
             self._selector.register(link.tap, selectors.EVENT_READ, link.tap)
         links = {
@@ -152,11 +165,18 @@ class Fabric:
         }
         return {"ok": True, "links": links, "clock": clock()}
 
+    def _begin(self, _: Answer) -> Answer:
+        """The first publication is about to be made."""
+        self._opened().impairing.begin()
+        return {"ok": True}
+
     def _impair(self, command: Answer) -> Answer:
         switch = self._opened()
         applied: dict[str, list[Answer]] = {}
         for one in command["impairments"]:
-            applied.setdefault(one["link"], []).append(switch.impair(one["link"], one["direction"], one["loss_pct"]))
+            wanted = Wanted.read(one["wanted"])
+            done = switch.impair(one["link"], one["direction"], wanted, one.get("step"))
+            applied.setdefault(one["link"], []).append(done)
         return {"ok": True, "links": applied}
 
     def _settle(self, command: Answer) -> None:
@@ -170,7 +190,9 @@ class Fabric:
         for link in switch.links.values():
             self._selector.unregister(link.tap)
         counts = switch.close_taps()
-        return {"ok": True, "links": counts, "clock": clock()}
+        impairing = switch.impairing
+        told = {"faults": impairing.faults, "problems": impairing.problems}
+        return {"ok": True, "links": counts, **told, "clock": clock()}
 
     def _stop(self, _: Answer) -> Answer:
         self._going = False

@@ -17,14 +17,24 @@ class Backend:
     name: str
     gives: str
     needs: tuple[str, ...]
-    in_use: bool  # whether this version of the lab impairs links with it
 
 
+QUEUES = ("tc", "clsact", "cls_bpf", "ifb", "tbf")
 BACKENDS = (
-    Backend("cbpf", "random loss", ("tc", "clsact", "cls_bpf"), in_use=True),
-    Backend("netem", "loss, delay and rate by the kernel", ("tc", "netem", "ifb"), in_use=False),
-    Backend("relay", "every impairment, in a process", ("ip", "veth and bridge", "packet sockets"), in_use=False),
+    Backend("netem", "all but corruption", (*QUEUES, "netem")),
+    Backend("cbpf", "loss, rate, cutting off", QUEUES),
+    Backend(
+        "relay",
+        "everything, also aimed at single packets; the same again with the same seed",
+        (
+            "ip",
+            "veth and bridge",
+            "packet sockets",
+        ),
+    ),
 )
+# What every run uses, so that a runtime which works proves it, whatever this user may try alone.
+PROVEN_BY_A_RUN = frozenset(("ip", "tc", "veth and bridge", "packet sockets", "clsact", "cls_bpf"))
 
 
 @dataclass(frozen=True)
@@ -63,13 +73,13 @@ def conclude(findings: Sequence[Finding], trials: Sequence[Finding]) -> Conclusi
 
 
 def _backend(backend: Backend, by_name: Mapping[str, Finding], proven: bool) -> Usable:
-    lacks = [name for name in backend.needs if by_name[name].state != "ok"]
-    if backend.in_use and proven:
-        lacks = []  # a trial has put its filters, whatever this user may try alone
+    open_rows = [by_name[name] for name in backend.needs if not (proven and name in PROVEN_BY_A_RUN)]
+    lacks = [one.name for one in open_rows if one.state == "missing"]
+    untried = [one.name for one in open_rows if one.state == "note"]
     if lacks:
         return Usable(backend.name, False, f"needs {', '.join(lacks)}")
-    if not backend.in_use:
-        return Usable(backend.name, False, "this machine could; this version of the lab does not use it")
+    if untried:
+        return Usable(backend.name, False, f"not tried: {', '.join(untried)}")
     return Usable(backend.name, True, backend.gives)
 
 

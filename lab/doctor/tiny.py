@@ -15,7 +15,8 @@ name: doctor
 protocol: rooms
 nodes: {producers: 1, consumers: 1}
 impairments:
-  - {on: consumers, direction: down, loss: 5%}
+  - {on: consumers, direction: down, loss: 5%, backend: cbpf}
+  - {on: producers, direction: down, delay: 1ms, backend: relay}
 expect: {isolation: true}
 """
 
@@ -27,7 +28,9 @@ def tiny_plan(run_id: str, cidrs: dict[str, str]) -> Plan:
 
 def require_match(applied: dict[str, list[dict[str, Any]]], wanted: int) -> None:
     every = [one for link in applied.values() for one in link]
-    wrong = [one for one in every if not one["matches"]]
-    if wrong or len(every) != wanted:
-        real = wrong[0]["observed"]["loss_pct"] if wrong else None
-        raise HostError(f"the kernel has {'nothing' if real is None else f'{real:g} %'} where 5 % was asked for")
+    wrong = next((one for one in every if not one["matches"]), None)
+    if wrong is not None:
+        found = "nothing" if wrong["observed"] is None else wrong["observed"]
+        raise HostError(f"{wrong['backend']} has {found} where {wrong['requested']} was asked for")
+    if len(every) != wanted:
+        raise HostError(f"{len(every)} impairments were set where {wanted} were asked for")

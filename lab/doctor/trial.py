@@ -1,4 +1,4 @@
-"""Proves a runtime by starting it: a tiny plan through network, fabric, taps and loss, and down again, always.
+"""Proves a runtime by starting it: a tiny plan through network, fabric, taps, loss and delay, and down again, always.
 
 No program is started and nothing is published; what was made is gone when this returns, however it ends.
 """
@@ -16,7 +16,8 @@ from lab.doctor.limit import time_limit
 from lab.doctor.tiny import require_match, tiny_plan
 from lab.errors import LabError
 from lab.model.runfolder import RunFolder, new_run_id
-from lab.orchestrate.channel import FabricChannel, links_of
+from lab.orchestrate.channel import FabricChannel
+from lab.orchestrate.network import opening, told
 from lab.runtimes import subnets
 from lab.runtimes.base import Runtime
 from lab.runtimes.locks import one_at_a_time
@@ -75,20 +76,19 @@ class Trial:
     def _prove(self, runtime: Runtime, run_id: str, folder: RunFolder) -> None:
         self.step = "preparing images and tools"
         runtime.prepare(_nobody_listens)
+        self.step = "starting the fabric"
+        self._fabric = FabricChannel(runtime.start_fabric(folder.path))
+        self._ask("hello")
         self.step = "bringing the network up"
         with contextlib.ExitStack() as held:
             if runtime.shares_addresses:
                 held.enter_context(one_at_a_time("subnets", _nobody_waits, LOCK_TIMEOUT_S))
             plan = tiny_plan(run_id, subnets.pick({"producers": 1, "consumers": 1}, runtime.taken_subnets()))
             host = runtime.network_up(plan, folder.path)
-        self.step = "starting the fabric"
-        self._fabric = FabricChannel(runtime.start_fabric())
-        self._ask("hello")
         self.step = "opening guard and taps"
-        self._ask("open", run=run_id, links=links_of(plan, host))
-        self.step = "setting 5 % loss"
-        wanted = [one.model_dump() for one in plan.impairments]
-        require_match(self._ask("impair", impairments=wanted)["links"], len(wanted))
+        self._ask("open", **opening(plan, host, {demand.link: demand.wish for demand in plan.demands}))
+        self.step = "setting 5 % loss and 1 ms delay"
+        require_match(self._ask("impair", impairments=told(plan.impairments))["links"], len(plan.impairments))
         self.step = "closing the taps"
         self._ask("close")
         self.step = "stopping the fabric"

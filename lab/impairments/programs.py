@@ -1,4 +1,4 @@
-"""The filters that the fabric puts on a link, as classic BPF: guard and shield, and random loss.
+"""The filters that the fabric puts on a link, as classic BPF: guard and shield, random loss, cutting off.
 
 Offsets are those of an Ethernet frame. The guard (what the node sends) and the shield (what it gets) take what they
 block without counting it (`STOLEN`), so that the kernel's drop counter of the link is the loss alone. A load beyond the
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lab.impairments.bpf import (
     GO_ON,
@@ -32,6 +32,7 @@ ETHERTYPE, IP_SOURCE, IP_TARGET = 12, 26, 30
 ARP_SENDER_MAC, ARP_SENDER, ARP_TARGET = 22, 28, 38
 SHORTEST_IPV4, SHORTEST_ARP = 34, 42  # up to the end of both addresses
 IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
+PEER = {"up": 0, "down": 6}  # where a frame has the address of the other node
 DRAW = (LD_W, RANDOM, JGE)
 GROUP_BIT = 1  # in the first byte of a MAC address: multicast and broadcast
 
@@ -101,16 +102,7 @@ def _only(program: Program, allowed: Iterable[str]) -> Ops:
 
 def loss(loss_pct: float, to_mac: str | None = None) -> Ops:
     """Drop that share of IPv4 and IPv6 at random; with `to_mac` only frames which that node would get."""
-    program = Program()
-    program.load(ETHERTYPE, LD_H)
-    program.jump_if(IPV4, yes="data")
-    program.jump_if(IPV6, no="pass")
-    program.label("data")
-    if to_mac is not None:
-        program.load(0, LD_B)
-        program.jump_if(GROUP_BIT, yes="draw", test=JSET)
-        _match_mac(program, 0, to_mac, no="pass")
-    program.label("draw")
+    program = _data(to_mac)
     limit = threshold(loss_pct)
     if limit < 1 << 32:
         program.load(RANDOM)
@@ -119,6 +111,66 @@ def loss(loss_pct: float, to_mac: str | None = None) -> Ops:
     program.label("pass")
     program.leave(GO_ON)
     return program.ops()
+
+
+def data(to_mac: str | None, yes: int, no: int) -> Ops:
+    """One number for IPv4 and IPv6 (with `to_mac` only for what that node would get), another for all else."""
+    program = _data(to_mac)
+    program.leave(yes)
+    program.label("pass")
+    program.leave(no)
+    return program.ops()
+
+
+def _data(to_mac: str | None) -> Program:
+    """The beginning of a program about data: what is none goes to the label `pass`."""
+    program = Program()
+    program.load(ETHERTYPE, LD_H)
+    program.jump_if(IPV4, yes="data")
+    program.jump_if(IPV6, no="pass")
+    program.label("data")
+    if to_mac is not None:
+        program.load(0, LD_B)
+        program.jump_if(GROUP_BIT, yes="concerned", test=JSET)
+        _match_mac(program, 0, to_mac, no="pass")
+    program.label("concerned")
+    return program
+
+
+def cut_off(direction: str, macs: Sequence[str] | None) -> Ops:
+    """Take every frame to (`up`) or from (`down`) these; None is everyone. Only IP is counted as dropped."""
+    program = Program()
+    if macs is None:
+        _take(program, "all")
+    for mac in macs or ():
+        _match_mac(program, PEER[direction], mac, no=f"not {mac}")
+        _take(program, mac)
+        program.label(f"not {mac}")
+    program.leave(GO_ON)
+    return program.ops()
+
+
+def _take(program: Program, name: str) -> None:
+    """Where it is used, nothing lies further than a few instructions away: any number of nodes can be cut off."""
+    program.load(ETHERTYPE, LD_H)
+    program.jump_if(IPV4, yes=f"count {name}")
+    program.jump_if(IPV6, no=f"take {name}")
+    program.label(f"count {name}")
+    program.leave(SHOT)
+    program.label(f"take {name}")
+    program.leave(STOLEN)
+
+
+def cut_off_of(ops: Ops, direction: str) -> tuple[str, ...] | None:
+    """The MAC addresses that a program read back cuts off; None is everyone. An error if it is no such program."""
+    at = PEER[direction]
+    loads = [(ops[i + 1][3], ops[i + 3][3]) for i, op in enumerate(ops[:-3]) if op == (LD_W, 0, 0, at)]
+    macs = tuple((high << 16 | low).to_bytes(6, "big").hex(":") for high, low in loads)
+    if ops == cut_off(direction, macs):
+        return macs
+    if ops == cut_off(direction, None):
+        return None
+    raise ValueError("this program cuts nobody off")
 
 
 def threshold(loss_pct: float) -> int:

@@ -9,13 +9,26 @@ import json
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from lab.errors import HostError
 from lab.impairments.bpf import Ops, as_bytecode
 
 HOOK = {"up": "ingress", "down": "egress"}
-GUARD_PRIORITY, LOSS_PRIORITY = 1, 10
+# In the order in which a frame meets them: guard, cutting off, loss, the way round through an ifb, its end.
+GUARD_PRIORITY, CUT_PRIORITY, LOSS_PRIORITY, DETOUR_PRIORITY, TAKEN_PRIORITY = 1, 5, 10, 20, 21
 TIMEOUT_S = 20
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One that the kernel has; `to` is the interface it sends frames to, by an action of that number."""
+
+    ops: Ops
+    to: str | None = None
+    action: int | None = None
+    then: str | None = None  # what becomes of the frame after the action
 
 
 def prepare(interface: str) -> list[str]:
@@ -30,6 +43,15 @@ def put_filter(interface: str, direction: str, priority: int, ops: Ops) -> list[
     ]
 
 
+def put_detour(interface: str, direction: str, ops: Ops, to: str) -> list[str]:
+    """Send what the program matches to another interface instead."""
+    return [
+        *("filter", "replace", "dev", interface, HOOK[direction], "protocol", "all"),
+        *("prio", str(DETOUR_PRIORITY), "handle", "1", "bpf", "bytecode", as_bytecode(ops)),
+        *("action", "mirred", "egress", "redirect", "dev", to),
+    ]
+
+
 def drop_filter(interface: str, direction: str, priority: int) -> list[str]:
     return ["filter", "del", "dev", interface, HOOK[direction], "prio", str(priority)]
 
@@ -40,15 +62,24 @@ def forget(interface: str) -> list[str]:
 
 def run_batch(commands: Sequence[Sequence[str]]) -> None:
     """All of them in one process; the first that fails stops the rest and is named."""
+    _batch("tc", commands, "a kernel with clsact and cls_bpf, and NET_ADMIN")
+
+
+def run_ip(commands: Sequence[Sequence[str]]) -> None:
+    """The same for `ip`."""
+    _batch("ip", commands, "a kernel with ifb, and NET_ADMIN")
+
+
+def _batch(tool: str, commands: Sequence[Sequence[str]], expected: str) -> None:
     if not commands:
         return
     text = "".join(" ".join(_quoted(word) for word in command) + "\n" for command in commands)
-    done = _tc(["-batch", "-"], text)
+    done = _run(tool, ["-batch", "-"], text)
     if done.returncode:
         match = re.search(r"Command failed -:(\d+)", done.stderr)
         failed = " ".join(commands[int(match[1]) - 1])[:200] if match else "a batch"
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
-        raise HostError(f"tc refused '{failed}': {reason}", expected="a kernel with clsact and cls_bpf, and NET_ADMIN")
+        raise HostError(f"{tool} refused '{failed}': {reason}", expected=expected)
 
 
 def read_filter(interface: str, direction: str, priority: int) -> Ops | None:
@@ -61,6 +92,35 @@ def read_filter(interface: str, direction: str, priority: int) -> Ops | None:
         if code:
             return tuple((op["code"], op["jt"], op["jf"], op["k"]) for op in code["insns"])
     return None
+
+
+def read_filters(interface: str, hook: str) -> dict[int, Filter] | None:
+    """Everything of classic BPF at a hook, by priority; None if the interface is gone."""
+    done = _tc(["-json", "filter", "show", "dev", interface, hook])
+    if done.returncode:
+        return None
+    found = {}
+    for entry in json.loads(done.stdout or "[]"):
+        options = entry.get("options", {})
+        if "bytecode" in options:
+            ops = tuple((op["code"], op["jt"], op["jf"], op["k"]) for op in options["bytecode"]["insns"])
+            found[entry["pref"]] = _filter(ops, options.get("actions", ()))
+    return found
+
+
+def _filter(ops: Ops, actions: Sequence[dict[str, Any]]) -> Filter:
+    for one in actions:
+        if one.get("kind") == "mirred" and one.get("mirred_action") == "redirect":
+            return Filter(ops, one["to_dev"], one["index"], one["control_action"]["type"])
+    return Filter(ops)
+
+
+def read_qdiscs(interface: str) -> dict[str, dict[str, Any]] | None:
+    """The queueing disciplines of an interface with their counters, by kind; None if the interface is gone."""
+    done = _tc(["-statistics", "-raw", "-json", "qdisc", "show", "dev", interface])
+    if done.returncode:
+        return None
+    return {entry["kind"]: entry for entry in json.loads(done.stdout or "[]") if "kind" in entry}
 
 
 def dropped(interface: str) -> int | None:
@@ -80,12 +140,16 @@ def _quoted(word: str) -> str:
     return f'"{word}"' if " " in word else word
 
 
-def _tc(arguments: list[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
+def _tc(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    return _run("tc", arguments)
+
+
+def _run(tool: str, arguments: list[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            ["tc", *arguments], input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            [tool, *arguments], input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
     except FileNotFoundError:
-        raise HostError("the command tc is not there", hint="install iproute2") from None
+        raise HostError(f"the command {tool} is not there", hint="install iproute2") from None
     except subprocess.TimeoutExpired:
-        raise HostError(f"tc did not answer within {TIMEOUT_S} s") from None
+        raise HostError(f"{tool} did not answer within {TIMEOUT_S} s") from None

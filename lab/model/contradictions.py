@@ -9,7 +9,7 @@ from typing import Any
 from lab.model.document import Document
 from lab.model.plan import LinkImpairment
 from lab.model.scenario import MAX_MESSAGES, Scenario
-from lab.model.units import LONGEST_S, counted
+from lab.model.units import LARGEST_FRAME, LONGEST_S, counted
 from lab.protocols.catalog import PROTOCOLS
 from lab.protocols.mutants import MUTANTS
 
@@ -64,6 +64,8 @@ def check_network(scenario: Scenario, document: Document, ever: Sequence[LinkImp
     longest: dict[str, float] = {}
     for one in ever:
         held = (one.wanted.delay_ms + one.wanted.jitter_ms) / 1000
+        if one.wanted.rate_kbit:
+            held += 8 * LARGEST_FRAME / one.wanted.rate_kbit / 1000  # until a whole frame is out
         longest[one.link] = max(longest.get(one.link, 0.0), held)
     near = max((held for link, held in longest.items() if not link.startswith("broker@")), default=0.0)
     broker = max((held for link, held in longest.items() if link.startswith("broker@")), default=0.0)
@@ -74,9 +76,9 @@ def check_network(scenario: Scenario, document: Document, ever: Sequence[LinkImp
         part = next((name for name in parts if name in scenario.model_fields_set and parts[name]), "faults")
         raise document.error(
             ("settle", "quiet") if part == "settle" else (part,),
-            f"quiet ({scenario.settle.quiet:g} s) is no longer than a packet may be held back ({held:g} s), "
+            f"quiet ({scenario.settle.quiet:g} s) is no longer than a packet may be held back ({held:.3g} s), "
             "so the run could end while it is under way",
-            f"quiet of more than {held:g} s",
+            f"quiet of more than {held:.3g} s",
             f"settle: {{quiet: {math.ceil(held + 1)}s, at_most: {math.ceil(held + 15)}s}}",
         )
     last = max((step.at for step in scenario.timeline), default=0.0)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import queue
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from lab.errors import HostError, LateError
@@ -15,7 +16,7 @@ from lab.runtimes.base import HostLink, Streams
 Answer = dict[str, Any]
 
 
-def links_of(plan: Plan, host: dict[str, HostLink]) -> list[Answer]:
+def links_of(plan: Plan, host: Mapping[str, HostLink]) -> list[Answer]:
     """A plan's links as the fabric is told of them."""
     return [
         {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ class Network:
     record: Record
     _channel: FabricChannel | None = field(default=None, init=False)
     _backends: dict[str, Choice] = field(default_factory=dict, init=False)
+    _asked: bool = field(default=False, init=False)
 
     def connect(self, streams: Streams) -> None:
         """The fabric has been started; it answers when it has loaded what it needs."""
@@ -31,7 +32,8 @@ class Network:
 
     def choose_backends(self) -> None:
         """By what the plan asks of each link and what this kernel has; an error if that cannot be had."""
-        hello = self._ask("hello")
+        hello = self._ask("hello", backends=bool(self.plan.demands))
+        self._asked = True
         self.record.versions(hello["versions"])
         for demand in self.plan.demands:
             self._backends[demand.link] = choose(
@@ -50,19 +52,9 @@ class Network:
 
     def open(self, host: dict[str, HostLink]) -> None:
         """Guard, taps, and the backends, which change nothing yet."""
-        if not self._backends:
+        if not self._asked:
             self.choose_backends()
-        links = [
-            {**link, "backend": self._backends[link["name"]].name if link["name"] in self._backends else None}
-            for link in links_of(self.plan, host)
-        ]
-        relay = {
-            "seed": self.plan.seed,
-            "names": {link.address: node.name for node in self.plan.nodes for link in node.links},
-            "wire": self.plan.wire,
-            "faults": [fault.model_dump(mode="json") for fault in self.plan.faults],
-        }
-        opened = self._ask("open", run=self.plan.run_id, links=links, relay=relay)
+        opened = self._ask("open", **opening(self.plan, host, {name: one.name for name, one in self._backends.items()}))
         self.record.links(self.plan, host, opened["links"])
         self.record.backends({name: (choice.name, choice.why) for name, choice in self._backends.items()})
         self.record.seed(*honoured(self.plan, self._backends))
@@ -76,10 +68,7 @@ class Network:
         """Set these, read them back; whether all of it is as it was asked for."""
         if not states:
             return True
-        wanted = [
-            {"link": one.link, "direction": one.direction, "wanted": one.wanted.plain(), "step": step} for one in states
-        ]
-        applied = self._ask("impair", impairments=wanted)["links"]
+        applied = self._ask("impair", impairments=told(states, step))["links"]
         self.record.impaired(applied)
         return all(entry["matches"] for entries in applied.values() for entry in entries)
 
@@ -95,7 +84,9 @@ class Network:
         """The taps' last word."""
         closed = self._ask("close")
         self.record.counted(closed["links"])
-        self.record.faults(closed.get("faults", []))
+        self.record.faults(closed["faults"])
+        for problem in closed["problems"]:
+            self.record.problem(problem)
         self.record.clock("end", closed["clock"])
 
     def stop(self, timeout_s: float) -> None:
@@ -114,6 +105,27 @@ class Network:
         if self._channel is None:
             raise HostError("the fabric was not started")
         return self._channel.ask(timeout_s, do=do, **more)
+
+
+def opening(plan: Plan, host: Mapping[str, HostLink], backends: Mapping[str, str]) -> dict[str, Any]:
+    """What the fabric is told of a run's links, each with the backend that it keeps."""
+    return {
+        "run": plan.run_id,
+        "links": [{**link, "backend": backends.get(link["name"])} for link in links_of(plan, host)],
+        "relay": {
+            "seed": plan.seed,
+            "names": {link.address: node.name for node in plan.nodes for link in node.links},
+            "wire": plan.wire,
+            "faults": [fault.model_dump(mode="json") for fault in plan.faults],
+        },
+    }
+
+
+def told(states: Sequence[LinkImpairment], step: int | None = None) -> list[dict[str, Any]]:
+    """What it is told of states of directions."""
+    return [
+        {"link": one.link, "direction": one.direction, "wanted": one.wanted.plain(), "step": step} for one in states
+    ]
 
 
 RANDOM = frozenset(("loss", "jitter", "reorder", "duplicate", "corrupt"))

@@ -16,6 +16,7 @@ from lab.model.runfolder import unwritable, writing
 from lab.runtimes.base import Streams
 
 CONTROL = "@lab "
+OUTPUT_END_TIMEOUT_S = 10.0
 LONGEST_LINE = 1 << 20
 Event = dict[str, Any]
 
@@ -37,23 +38,36 @@ class Written:
 
 
 class NodeProgram:
-    """One program: what it printed, what it reported, whether it still talks."""
+    """One node's program: what it printed, what it reported, whether it still talks. Its log goes on if it restarts."""
 
     def __init__(self, name: str, streams: Streams, log: Path, changed: threading.Condition) -> None:
         self.name = name
-        self._streams = streams
         self._changed = changed
         self._path = log
         with writing(log):
             self._log = log.open("w", encoding="utf-8", errors="replace", newline="\n")
         self._written = Written()
-        self._rest = {"out": b"", "err": b""}
-        self.events: list[Event] = []
-        self.last_lines: list[str] = []
-        self.ended = False
         self.fault: HostError | None = None  # why its log has an end before its output has
-        self._thread = threading.Thread(target=self._listen, daemon=True, name=name)
+        self.starts = 0
+        self._begin(streams)
+
+    def _begin(self, streams: Streams) -> None:
+        with self._changed:
+            self.starts += 1
+            self.events: list[Event] = []
+            self.last_lines: list[str] = []
+            self.ended = False
+            self._streams = streams
+            self._thread = threading.Thread(target=self._listen, args=(streams,), daemon=True, name=self.name)
+            self._changed.notify_all()
         self._thread.start()
+
+    def restart(self, streams: Streams, timeout_s: float) -> None:
+        """Listen to a fresh start of it, once all that the one before had printed is in the log."""
+        if not self._hang_up(time.monotonic() + timeout_s):
+            streams.close()
+            raise LateError(f"the output of {self.name} did not end within {timeout_s:g} s of its restart")
+        self._begin(streams)
 
     def send(self, **command: Any) -> None:
         try:
@@ -63,21 +77,28 @@ class NodeProgram:
 
     def close(self, deadline: float) -> None:
         """Wait for the end of its output, then close the log."""
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-        self._streams.close()
-        self._thread.join(1.0)
+        self._hang_up(deadline)
         with self._changed, self._logging():
             self._log.close()
 
-    def _listen(self) -> None:
-        for kind, chunk in self._streams.chunks():
+    def _hang_up(self, deadline: float) -> bool:
+        """Whether its output had ended by itself until then."""
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        whole = not self._thread.is_alive()
+        self._streams.close()
+        self._thread.join(1.0)
+        return whole
+
+    def _listen(self, streams: Streams) -> None:
+        rests = {"out": b"", "err": b""}
+        for kind, chunk in streams.chunks():
             stamp = time.time_ns()
-            *lines, rest = (self._rest[kind] + chunk).split(b"\n")
+            *lines, rest = (rests[kind] + chunk).split(b"\n")
             if len(rest) > LONGEST_LINE:
                 lines, rest = [*lines, rest], b""
-            self._rest[kind] = rest
+            rests[kind] = rest
             self._take(kind, lines, stamp)
-        for name, left in self._rest.items():
+        for name, left in rests.items():
             if left:
                 self._take(name, [left], time.time_ns())
         with self._changed:
@@ -162,13 +183,32 @@ class Programs:
     def logged(self) -> dict[str, dict[str, Any]]:
         return {name: program.logged() for name, program in self.by_name.items()}
 
+    def restart(self, name: str, streams: Streams, timeout_s: float = OUTPUT_END_TIMEOUT_S) -> NodeProgram:
+        """A fresh start of a program that was added: what it had reported counts no more, its log goes on."""
+        program = self.by_name[name]
+        program.restart(streams, timeout_s)
+        return program
+
+    def ready(self, name: str, timeout_s: float) -> None:
+        """It must report that it can receive, since it was last started."""
+        self.barrier([name], "ready", None, timeout_s)
+
     def missing(self, names: Iterable[str], event: str, phase: str | None, timeout_s: float) -> list[str]:
-        """Wait until each has reported or ended; the names of those who have not reported."""
+        """Wait until each has reported, ended or been restarted; the names of those who have not reported.
+
+        One that was restarted since will not report what was asked of it before. One that is paused reports nothing
+        until it goes on: whoever waits leaves it out.
+        """
         names = list(names)
+        starts = self._starts(names)
 
         def waiting() -> list[str]:
             programs = (self.by_name[name] for name in names)
-            return [one.name for one in programs if one.reported(event, phase) is None and not one.ended]
+            return [
+                one.name
+                for one in programs
+                if one.reported(event, phase) is None and not one.ended and one.starts == starts[one.name]
+            ]
 
         with self._changed:
             self._changed.wait_for(lambda: self.fault or not waiting(), timeout_s)
@@ -177,10 +217,13 @@ class Programs:
 
     def barrier(self, names: Iterable[str], event: str, phase: str | None, timeout_s: float) -> None:
         """All must have reported; who is late, or has ended, is named."""
+        names = list(names)
+        starts = self._starts(names)
         late = self.missing(names, event, phase, timeout_s)
         if late:
             what = phase or event
-            raise LateError("; ".join(self._excuse(self.by_name[name], what, timeout_s) for name in late[:5]))
+            excuses = (self._excuse(self.by_name[name], what, timeout_s, starts[name]) for name in late[:5])
+            raise LateError("; ".join(excuses))
 
     def require_ok(self, names: Iterable[str], phase: str) -> None:
         for name in names:
@@ -189,8 +232,14 @@ class Programs:
                 detail = report.get("detail", "no reason given")
                 raise HostError(f"{name} could not {phase}: {detail}", hint=f"see logs/{name}.log")
 
-    def _excuse(self, program: NodeProgram, what: str, timeout_s: float) -> str:
+    def _starts(self, names: Iterable[str]) -> dict[str, int]:
+        with self._changed:
+            return {name: self.by_name[name].starts for name in names}
+
+    def _excuse(self, program: NodeProgram, what: str, timeout_s: float, starts: int) -> str:
         said = f" (it last said: {program.last_lines[-1][:200]})" if program.last_lines else ""
+        if program.starts != starts:
+            return f"{program.name} was restarted before it was done with '{what}'{said}"
         if program.ended:
             return f"{program.name} ended before it was done with '{what}'{said}"
         return f"{program.name} was not done with '{what}' within {timeout_s:g} s{said}"

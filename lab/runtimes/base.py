@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from lab.model.plan import Node, Plan
+from lab.runtimes.actions import Action
 
 Say = Callable[[str], None]
 OWNER_LABEL, RUN_LABEL, NODE_LABEL, PART_LABEL, FOLDER_LABEL = (
@@ -53,9 +54,11 @@ class Runtime(Protocol):
 
     def taken_subnets(self) -> dict[str, str]: ...  # what must not be used, and whose it is
     def prepare(self, say: Say) -> dict[str, str]: ...  # images and the like; versions for the manifest
+    def start_fabric(self, folder: Path) -> Streams: ...  # where the network will be, also before it is there
     def network_up(self, plan: Plan, folder: Path) -> dict[str, HostLink]: ...
-    def start_fabric(self) -> Streams: ...
     def start_program(self, node: Node) -> Streams: ...
-    def state(self, node: Node) -> ExitState: ...
+    def act(self, node: Node, action: Action) -> None: ...  # to its program; it is so when this returns
+    def restart_program(self, node: Node) -> Streams: ...  # afresh in the same network; one that runs is killed first
+    def state(self, node: Node) -> ExitState: ...  # a paused program is running
     def fetch_captures(self, target: Path) -> None: ...
     def down(self) -> None: ...

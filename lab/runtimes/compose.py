@@ -20,9 +20,11 @@ from requests.exceptions import RequestException
 from lab.errors import HostError, LateError
 from lab.model.owner import owner_mark
 from lab.model.plan import Node, Plan
+from lab.runtimes.actions import Action
 from lab.runtimes.base import FOLDER_LABEL, PART_LABEL, RUN_LABEL, ExitState, HostLink, Say, Streams
 from lab.runtimes.base import OWNER_LABEL as OWNER
 from lab.runtimes.compose_file import bridge_name, container_name, project, render
+from lab.runtimes.docker_control import act
 from lab.runtimes.docker_streams import DockerStreams
 from lab.runtimes.images import Images, ensure_images
 from lab.runtimes.owned import WORKERS, engine_errors, fetch_folder, remove
@@ -74,7 +76,6 @@ class ComposeRuntime:
         self._images = Images("", "")
         self._compose: list[str] = []
         self._fabric_id: str | None = None
-        self._folder = Path()
 
     def prepare(self, say: Say) -> dict[str, str]:
         self._images = ensure_images(self._client, say)
@@ -101,7 +102,6 @@ class ComposeRuntime:
 
     def network_up(self, plan: Plan, folder: Path) -> dict[str, HostLink]:
         """Networks and holders; programs are created and not started."""
-        self._folder = folder
         file = folder / "compose.yaml"
         file.write_text(render(plan, self._images, owner_mark()), encoding="utf-8")
         # Holders first, by themselves: Compose v1 joins a program only to a network holder that already runs.
@@ -144,7 +144,7 @@ class ComposeRuntime:
                 time.sleep(0.05)  # the engine offers no wait for a log line that cannot miss one
         raise LateError(f"{service} did not tell its interfaces within {HOLDER_TIMEOUT_S} s")
 
-    def start_fabric(self) -> Streams:
+    def start_fabric(self, folder: Path) -> Streams:
         api = self._client.api
         with engine_errors("starting the fabric"):
             made = api.create_container(
@@ -156,7 +156,7 @@ class ComposeRuntime:
                     RUN_LABEL: self._run_id,
                     OWNER: owner_mark(),
                     PART_LABEL: "fabric",
-                    FOLDER_LABEL: str(self._folder),
+                    FOLDER_LABEL: str(folder),
                 },
                 host_config=api.create_host_config(
                     network_mode="host", cap_drop=["ALL"], cap_add=["NET_ADMIN", "NET_RAW"]
@@ -173,6 +173,15 @@ class ComposeRuntime:
             streams = DockerStreams(self._client.api, container.id)
             container.start()
         return streams
+
+    def act(self, node: Node, action: Action) -> None:
+        with engine_errors(f"it was asked to {action} {node.name}"):
+            act(self._client.api, container_name(self._run_id, node.name), node.name, action)
+
+    def restart_program(self, node: Node) -> Streams:
+        """The same container again, as it was created: in the network of its holder, which knows nothing of it."""
+        self.act(node, "kill")
+        return self.start_program(node)
 
     def state(self, node: Node) -> ExitState:
         with engine_errors(f"asking how {node.name} is"):

@@ -21,6 +21,7 @@ import lab
 from lab.errors import HostError, LateError
 from lab.model.owner import owner_mark
 from lab.model.plan import Link, Node, Plan
+from lab.runtimes.actions import Action
 from lab.runtimes.base import ExitState, HostLink, Say, Streams
 from lab.runtimes.netns_channel import BrokenChannelError, Message, close_all, receive, send
 from lab.runtimes.netns_leftovers import command, processes
@@ -70,7 +71,7 @@ class SupervisorProcess:
             raise HostError(f"the network supervisor ended during '{do}': {self._last_words()}")
         answer = received[0]
         if not answer["ok"]:
-            raise HostError(answer["what"], expected=answer.get("expected"), hint=answer.get("hint"))
+            raise failure(answer)
         return answer
 
     def _last_words(self) -> str:
@@ -98,6 +99,12 @@ class SupervisorProcess:
             raise LateError(f"processes of run {self._run_id} did not end within {END_TIMEOUT_S:g} s: {late}")
 
 
+def failure(answer: Message) -> HostError:
+    """What went wrong in the supervisor, as it would have been raised here."""
+    kind = LateError if answer.get("error") == LateError.__name__ else HostError
+    return kind(answer["what"], expected=answer.get("expected"), hint=answer.get("hint"))
+
+
 class NetnsRuntime:
     """One run's namespaces and processes."""
 
@@ -108,7 +115,6 @@ class NetnsRuntime:
         self._run_id = run_id
         self._supervisor: SupervisorProcess | None = None
         self._plan: Plan | None = None
-        self._fabric: PipeStreams | None = None
 
     def taken_subnets(self) -> dict[str, str]:
         """None: a run's addresses are in namespaces of its own."""
@@ -123,10 +129,12 @@ class NetnsRuntime:
             "rootless": "yes" if hello["rootless"] else "no",
         }
 
+    def start_fabric(self, folder: Path) -> Streams:
+        """In the switch namespace, which is there from the start; it loads its libraries while the network comes up."""
+        return self._start("fabric", folder=str(folder / "pcap"))
+
     def network_up(self, plan: Plan, folder: Path) -> dict[str, HostLink]:
-        """The fabric's process is started first: it loads its libraries while the network comes up."""
         self._plan = plan
-        self._fabric = self._start("fabric", folder=str(folder / "pcap"))
         attached = attachments(plan)
         nodes = [
             {
@@ -140,15 +148,17 @@ class NetnsRuntime:
         self._running().ask("network", NETWORK_TIMEOUT_S, bridges=bridges, nodes=nodes)
         return {name: HostLink(one["index"], one["mac"], one["bridge"]) for name, one in attached.items()}
 
-    def start_fabric(self) -> Streams:
-        if self._fabric is None:
-            raise HostError("the fabric has no network yet")
-        return self._fabric
-
     def start_program(self, node: Node) -> Streams:
         assert self._plan is not None
         arguments = program_command(self._plan, node)[len(NODE_PROGRAM) :]
         return self._start("program", node=node.name, arguments=arguments, hosts=known_hosts(self._plan, node))
+
+    def act(self, node: Node, action: Action) -> None:
+        self._running().ask("act", ANSWER_TIMEOUT_S, node=node.name, action=action)
+
+    def restart_program(self, node: Node) -> Streams:
+        self.act(node, "kill")
+        return self.start_program(node)
 
     def state(self, node: Node) -> ExitState:
         answer = self._running().ask("state", ANSWER_TIMEOUT_S, node=node.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import encodings.idna  # noqa: F401  (host names are looked up with it; a program could not load it any more)
+import errno
 import os
 import resource
 import signal
@@ -55,18 +56,42 @@ def warm_up() -> None:
     node_program.load()
 
 
-def start(program: Program, own_pids: int) -> int:
-    """Fork it as the first process of a PID namespace: whatever it starts ends with it."""
+def start(program: Program, own_pids: int) -> tuple[int, int]:
+    """Fork it as the first process of a PID namespace, so that whatever it starts ends with it; it and that."""
     kernel.unshare(kernel.NEW_PID)
     try:
         pid = os.fork()
-    except OSError:
+        if pid == 0:
+            _run(program)
+        return pid, os.open("/proc/self/ns/pid_for_children", os.O_RDONLY)
+    finally:
         kernel.enter(own_pids)
-        raise
-    if pid == 0:
-        _run(program)
-    kernel.enter(own_pids)
-    return pid
+
+
+def signal_others(inside: int, own_pids: int, number: int) -> None:
+    """To every process of that PID namespace but its first, in one moment: none can be forked past it.
+
+    Sent from inside, where kill(-1) reaches just these, so no number has to be looked up.
+    """
+    kernel.enter(inside)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _signal_all(number)
+    except OSError as error:
+        if error.errno != errno.ENOMEM:  # its first process has ended, and so have all
+            raise
+        return
+    finally:
+        kernel.enter(own_pids)
+    os.waitpid(pid, 0)
+
+
+def _signal_all(number: int) -> NoReturn:
+    try:
+        os.kill(-1, number)
+    finally:
+        os._exit(0)
 
 
 def start_fabric(folder: str, descriptors: Sequence[int]) -> int:

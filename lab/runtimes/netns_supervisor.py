@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import platform
 import select
 import signal
@@ -19,6 +18,7 @@ from lab.capture import iproute
 from lab.errors import HostError, LabError
 from lab.runtimes import netns_kernel as kernel
 from lab.runtimes.netns_channel import BrokenChannelError, Message, close_all, receive, send
+from lab.runtimes.netns_children import Children
 from lab.runtimes.netns_program import MEMORY_BYTES, OUT_OF_MEMORY, Program, start, start_fabric, warm_up
 from lab.runtimes.netns_topology import NodeNetwork, Topology
 
@@ -33,26 +33,22 @@ class Supervisor:
         self._channel = channel
         self._life = life
         self._rootless = rootless
-        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
         self._topology = Topology()
-        self._pids: dict[str, int] = {}
-        self._ended: dict[int, int] = {}
+        self._children = Children(life)
         self._requests: dict[str, Callable[[Message, list[int]], Message]] = {
             "hello": self._hello,
             "fabric": self._fabric,
             "network": self._network,
             "program": self._program,
+            "act": self._act,
             "state": self._state,
         }
         self._going = True
 
     def run(self) -> None:
         """Until it is told to end, or the channel or the watching process ends."""
-        woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
         waiting = select.poll()
-        for descriptor in (self._channel.fileno(), self._life, woken):
+        for descriptor in (self._channel.fileno(), self._life, self._children.woken):
             waiting.register(descriptor, select.POLLIN)
         warm_up()
         gc.freeze()
@@ -60,24 +56,16 @@ class Supervisor:
             ready = {descriptor for descriptor, _ in waiting.poll()}
             if self._life in ready:
                 return
-            if woken in ready:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(woken, 4096)
-                self._reap()
+            if self._children.woken in ready:
+                self._children.reap()
             if self._channel.fileno() in ready and not self._answer():
                 self._let_fabric_finish()
                 return
 
     def _let_fabric_finish(self) -> None:
         """The orchestrator is gone and so is the fabric's input: it may still write what its taps have seen."""
-        pid = self._pids.pop("fabric", None)
-        for program in self._pids.values():
-            if program not in self._ended:
-                os.kill(program, signal.SIGKILL)
-        if pid is not None and pid not in self._ended:
-            waiting = select.poll()
-            waiting.register(os.pidfd_open(pid), select.POLLIN)
-            waiting.poll(FABRIC_GRACE_S * 1000)
+        self._children.kill_all_but("fabric")
+        self._children.wait_for_end("fabric", FABRIC_GRACE_S)
 
     def _answer(self) -> bool:
         try:
@@ -109,7 +97,7 @@ class Supervisor:
 
     def _fabric(self, message: Message, descriptors: Sequence[int]) -> Message:
         _require_streams(descriptors)
-        self._pids["fabric"] = start_fabric(message["folder"], descriptors)
+        self._children.start("fabric", lambda _: (start_fabric(message["folder"], descriptors), None))
         return {}
 
     def _network(self, message: Message, _: Sequence[int]) -> Message:
@@ -127,25 +115,21 @@ class Supervisor:
             descriptors=descriptors,
             change_user=not self._rootless,
         )
-        self._pids[name] = start(program, self._own_pids)
+        self._children.start(name, lambda own_pids: start(program, own_pids))
+        return {}
+
+    def _act(self, message: Message, _: Sequence[int]) -> Message:
+        self._children.act(message["node"], message["action"])
         return {}
 
     def _state(self, message: Message, _: Sequence[int]) -> Message:
-        self._reap()
-        pid = self._pids.get(message["node"])
-        if pid is None:
+        started, code = self._children.code(message["node"])
+        if not started:
             return {"running": False, "code": None, "note": "was not started"}
-        if pid not in self._ended:
+        if code is None:
             return {"running": True, "code": None, "note": None}
-        code = self._ended[pid]
         note = f"out of memory: it may have {MEMORY_BYTES >> 20} MiB" if code == OUT_OF_MEMORY else None
         return {"running": False, "code": 128 - code if code < 0 else code, "note": note}
-
-    def _reap(self) -> None:
-        """Take the exit status of whoever has ended, also of orphans that came here."""
-        with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                self._ended[ended[0]] = os.waitstatus_to_exitcode(ended[1])
 
 
 def _require_streams(descriptors: Sequence[int]) -> None:

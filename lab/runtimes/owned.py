@@ -18,6 +18,7 @@ from requests.exceptions import RequestException
 from lab.errors import HostError, LeftoverError
 from lab.runtimes.base import FOLDER_LABEL, PART_LABEL, RUN_LABEL
 from lab.runtimes.base import OWNER_LABEL as OWNER
+from lab.runtimes.fabric_end import end_fabric
 
 FLUSH_TIMEOUT_S = 10
 REMOVE_TRIES, REMOVE_PAUSE_S = 10, 0.3
@@ -69,11 +70,12 @@ def remove(client: docker.DockerClient, run_id: str) -> int:
     Of a run that was just killed the engine may still be making something: it is looked at until nothing is left.
     """
     seen: set[str] = set()
+    complaints: list[str] = []
     empty = 0
     with engine_errors("removing containers"):
         for tries_left in reversed(range(REMOVE_TRIES)):
             try:
-                found = _remove_found(client, run_id, seen)
+                found = _remove_found(client, run_id, seen, complaints)
             except APIError as error:
                 wanted = {"label": f"{RUN_LABEL}={run_id}"}
                 empty = 0 if client.api.containers(all=True, filters=wanted) else empty + 1
@@ -87,11 +89,16 @@ def remove(client: docker.DockerClient, run_id: str) -> int:
                 break
             if tries_left < REMOVE_TRIES - 1:
                 time.sleep(REMOVE_PAUSE_S)
+    if complaints:
+        raise LeftoverError(
+            f"interfaces of run {run_id} may be left on the engine's host: {complaints[0]}",
+            hint=f"ip link shows them with the alias brokerlab:{run_id}; ip link delete removes them",
+        )
     return len(seen)
 
 
-def _remove_found(client: docker.DockerClient, run_id: str, seen: set[str]) -> bool:
-    """One look; whether there was anything."""
+def _remove_found(client: docker.DockerClient, run_id: str, seen: set[str], complaints: list[str]) -> bool:
+    """One look; whether there was anything. What is left on the host's network is added to the complaints."""
     wanted = {"label": f"{RUN_LABEL}={run_id}"}
     api = client.api
     containers = api.containers(all=True, filters=wanted)
@@ -99,9 +106,11 @@ def _remove_found(client: docker.DockerClient, run_id: str, seen: set[str]) -> b
     volumes = (api.volumes(filters=wanted) or {}).get("Volumes") or []
     now = {one["Id"] for one in (*containers, *networks)} | {one["Name"] for one in volumes}
     seen |= now
-    programs = [one for one in containers if one["Labels"].get(PART_LABEL) == "program"]
-    others = [one for one in containers if one["Labels"].get(PART_LABEL) != "program"]
-    for batch in (programs, others):  # programs first: they live in the holders' networks
+    programs, fabrics = (_parts(containers, part) for part in ("program", "fabric"))
+    others = [one for one in containers if one not in (*programs, *fabrics)]
+    for batch in (programs, others, fabrics):  # programs live in the holders' networks; a fabric clears up at last
+        for fabric in (one for one in batch if one in fabrics):
+            complaints += filter(None, [end_fabric(api, fabric)])
         with ThreadPoolExecutor(WORKERS) as pool:
             list(pool.map(lambda one: _forget(api.remove_container, one["Id"], v=True, force=True), batch))
     for network in networks:
@@ -109,6 +118,10 @@ def _remove_found(client: docker.DockerClient, run_id: str, seen: set[str]) -> b
     for volume in volumes:
         _forget(api.remove_volume, volume["Name"])
     return bool(now)
+
+
+def _parts(containers: list[dict[str, Any]], part: str) -> list[dict[str, Any]]:
+    return [one for one in containers if one["Labels"].get(PART_LABEL) == part]
 
 
 def _forget(remover: Any, name: str, **options: Any) -> None:

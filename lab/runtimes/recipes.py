@@ -35,7 +35,9 @@ class Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "node": Recipe("node", ("lab/__init__.py", "lab/errors.py", "lab/protocols", "lab/node")),
-    "fabric": Recipe("fabric", ("lab/__init__.py", "lab/errors.py", "lab/capture", "lab/impairments"), scapy=True),
+    "fabric": Recipe(
+        "fabric", ("lab/__init__.py", "lab/errors.py", "lab/capture", "lab/impairments", "lab/protocols"), scapy=True
+    ),
 }
 
 

@@ -48,7 +48,7 @@ def measure(direction: str, loss_pct: float) -> Row:
     ):
         allowed = [node.address for node in net.nodes.values()]
         running.must("open", run="bench", links=[net.spec(name, allowed) for name in net.nodes])
-        asked = [{"link": link, "direction": direction, "loss_pct": loss_pct}]
+        asked = [{"link": link, "direction": direction, "wanted": {"loss_pct": loss_pct}}]
         (applied,) = running.must("impair", impairments=asked)["links"][link]
         assert applied["matches"], applied
         rate = _send(net)

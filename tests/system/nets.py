@@ -149,12 +149,12 @@ class Net:
         found: list[dict[str, Any]] = json.loads(ip("-n", self.switch, "-json", "-details", "link", "show"))
         return found
 
-    def spec(self, name: str, allowed: list[str]) -> dict[str, Any]:
+    def spec(self, name: str, allowed: list[str], backend: str | None = "cbpf") -> dict[str, Any]:
         """A link as the fabric is told of it."""
         node = self.nodes[name]
         index = next(link["ifindex"] for link in self.links() if link["ifname"] == node.port)
         link = {"name": f"{name}@lan", "index": index, "mac": node.mac, "address": node.address}
-        return {**link, "bridge": BRIDGE, "allowed": allowed}
+        return {**link, "bridge": BRIDGE, "allowed": allowed, "backend": backend}
 
     def tc(self, *arguments: str) -> Any:
         command = ["ip", "netns", "exec", self.switch, "tc", "-json", *arguments]

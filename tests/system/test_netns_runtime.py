@@ -396,7 +396,6 @@ def up(plan: Plan, folder: RunFolder) -> Iterator[tuple[NetnsRuntime, Programs]]
         programs.barrier([node.name for node in plan.nodes], "ready", None, 20)
         yield runtime, programs
     finally:
-        runtime.start_fabric().close()
         runtime.down()
         for program in programs.by_name.values():
             program.close(5)

@@ -224,6 +224,45 @@ def test_tshark_is_only_asked_for_by_the_tests(machine: Machine) -> None:
     assert done.stderr.endswith("--no-install-recommends tshark\n")
 
 
+def with_tshark(machine: Machine, known: str, user: int) -> Machine:
+    machine.put("tshark", "#!/bin/sh\n")
+    machine.put("id", f"#!/bin/sh\necho {user}\n")
+    machine.knows(known)
+    return machine
+
+
+def test_a_guest_for_the_tests_is_installed_as_root(machine: Machine) -> None:
+    done = with_tshark(machine, "user-mode-linux", 0).setup("--test")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert machine.calls()[0].endswith("install -y -q --no-install-recommends user-mode-linux")
+    machine.put("linux.uml", "#!/bin/sh\n")
+    assert machine.setup("--test").stdout == ""
+    assert machine.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("known", "user", "told"),
+    [
+        ("user-mode-linux", 1000, "type:  sudo apt-get install -y --no-install-recommends user-mode-linux"),
+        ("tshark", 1000, "user-mode-linux cannot be had here; the tests that need it are skipped"),
+        ("tshark", 0, "user-mode-linux cannot be had here; the tests that need it are skipped"),
+    ],
+)
+def test_a_guest_that_is_missing_stops_nothing(machine: Machine, known: str, user: int, told: str) -> None:
+    done = with_tshark(machine, known, user).setup("--test")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert told in done.stdout
+    assert not [call for call in machine.calls() if "apt-get" in call or "install -y" in call]
+    assert machine.setup().stdout == "", "only the tests want it"
+
+
+def test_a_guest_that_cannot_be_installed_stops_nothing(machine: Machine) -> None:
+    with_tshark(machine, "user-mode-linux", 0).put("apt-get", "#!/bin/sh\necho 'no network'\nexit 100\n")
+    done = machine.setup("--test")
+    assert (done.returncode, done.stderr) == (0, "no network\nno network\n")
+    assert "that failed; the tests that need it are skipped" in done.stdout
+
+
 def test_java_home_is_respected(machine: Machine, tmp_path: Path) -> None:
     machine.lacks("java")
     home = tmp_path / "jvm 21"

@@ -89,4 +89,4 @@ def one_line(payload: bytes) -> str:
     text = payload.decode("utf-8", "replace")
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)  # no codec: a node may find none to load

@@ -11,6 +11,7 @@ import pytest
 
 from lab.capture import fabric
 from lab.errors import HostError
+from lab.impairments.wanted import Wanted
 
 LINK = {
     "name": "producer1@producers",
@@ -19,6 +20,7 @@ LINK = {
     "address": "10.80.0.11",
     "bridge": "br0",
     "allowed": ["10.80.0.2", "10.80.0.11"],
+    "backend": "relay",
 }
 BROKEN = {**LINK, "name": "nobody@producers"}
 
@@ -45,17 +47,23 @@ class FakeSwitch:
         self.run_id, self.folder = run_id, folder
         self.links: dict[str, Any] = {}
         self.closed = False
+        self.impairing = SimpleNamespace(
+            holds_packets=lambda: self.world.holding_until > self.world.now,
+            begin=lambda: self.world.did.append(("begin", self.world.now)),
+            faults=[{"matched": 2, "hits": 1}],
+            problems=[],
+        )
 
-    def open(self, specs: list[Any]) -> None:
-        self.world.did.append(("open", self.run_id, specs))
+    def open(self, specs: list[Any], relay: dict[str, Any]) -> None:
+        self.world.did.append(("open", self.run_id, specs, relay))
         if specs[0].name == BROKEN["name"]:
             raise HostError("there is no such interface", expected="one", hint="look again")
         for spec in specs:
             interface = SimpleNamespace(name="veth7", mtu=1500)
             self.links[spec.name] = SimpleNamespace(tap=self.world.tap, interface=interface)
 
-    def impair(self, name: str, direction: str, loss_pct: float) -> dict[str, Any]:
-        return {"on": self.links[name].interface.name, "direction": direction, "loss_pct": loss_pct}
+    def impair(self, name: str, direction: str, wanted: Wanted, step: int | None) -> dict[str, Any]:
+        return {"on": self.links[name].interface.name, "direction": direction, "asked": wanted.plain(), "step": step}
 
     def flush_taps(self) -> None:
         self.world.did.append(("flush", self.world.now))
@@ -75,6 +83,7 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, events: list[tuple[Any, ...]]) -> None:
         self.now = 100.0
+        self.holding_until = 0.0  # when the relay has sent the last of what it holds
         self.events = [(100.0 + event[0], *event[1:]) for event in events]
         self.tap = FakeTap(self)
         self.pending = b""
@@ -133,4 +142,5 @@ def say(at: float, **command: Any) -> tuple[float, str, str]:
     return at, "input", json.dumps(command) + "\n"
 
 
-OPEN = say(0, do="open", run="20260101-000000-abcdef", links=[LINK])
+RELAY = {"seed": 7, "names": {}, "wire": None, "faults": []}
+OPEN = say(0, do="open", run="20260101-000000-abcdef", links=[LINK], relay=RELAY)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fabric_world import BROKEN, LINK, OPEN, World, run, say
+from fabric_world import BROKEN, LINK, OPEN, RELAY, World, run, say
 
 from lab.capture import fabric
 from lab.capture.switch import LinkSpec
@@ -30,8 +30,9 @@ def test_end_of_input_clears_the_links(monkeypatch: Patch, capsys: Capsys) -> No
     assert opened["ok"]
     assert opened["links"] == {LINK["name"]: {"interface": "veth7", "mtu": 1500}}
     assert opened["clock"] == {"realtime_ns": 100_000_000_000, "monotonic_ns": 100_000_000_000}
-    spec = LinkSpec("producer1@producers", 7, "02:42:0a:50:00:0b", "10.80.0.11", "br0", ("10.80.0.2", "10.80.0.11"))
-    assert world.did == [("open", "20260101-000000-abcdef", [spec]), ("clear", "20260101-000000-abcdef")]
+    neighbours = ("10.80.0.2", "10.80.0.11")
+    spec = LinkSpec("producer1@producers", 7, "02:42:0a:50:00:0b", "10.80.0.11", "br0", neighbours, "relay")
+    assert world.did == [("open", "20260101-000000-abcdef", [spec], RELAY), ("clear", "20260101-000000-abcdef")]
 
 
 def test_stop_is_answered_then_it_ends(monkeypatch: Patch, capsys: Capsys) -> None:
@@ -49,7 +50,7 @@ def test_an_unknown_command_is_answered_with_the_known_ones(monkeypatch: Patch, 
     _, said = answers(monkeypatch, capsys, [(0, "input", line + "\n"), say(1, do="stop")])
     assert [one["ok"] for one in said] == [False, True]
     assert said[0]["what"] == f"the fabric does not know {json.dumps(json.loads(line))}"
-    assert "hello, open, impair, settle, close, stop" in said[0]["expected"]
+    assert "hello, open, begin, impair, settle, close, stop" in said[0]["expected"]
 
 
 @pytest.mark.parametrize("line", [b"{", b"", b"hello", b"{'do': 'hello'}", b'{"do": "hel'])
@@ -99,19 +100,42 @@ def test_links_are_opened_once_and_closed_once(monkeypatch: Patch, capsys: Capsy
     assert [one["ok"] for one in said] == [True, False, True, False]
     assert (said[1]["what"], said[3]["what"]) == ("the links are open already", "the taps are closed already")
     assert said[2]["links"] == {LINK["name"]: {"packets": 3}}
+    assert said[2]["faults"] == [{"matched": 2, "hits": 1}]
     assert world.tap not in world.registered
     assert [what for what, *_ in world.did if what != "flush"] == ["open", "clear"]
 
 
 def test_impairments_are_answered_by_link(monkeypatch: Patch, capsys: Capsys) -> None:
-    wanted = [{"link": LINK["name"], "direction": way, "loss_pct": 5.0} for way in ("up", "down")]
+    wanted = [
+        {"link": LINK["name"], "direction": way, "wanted": {"loss_pct": 5.0}, "step": 3} for way in ("up", "down")
+    ]
     _, said = answers(monkeypatch, capsys, [OPEN, say(1, do="impair", impairments=wanted)])
     assert said[1] == {
         "ok": True,
         "links": {
-            LINK["name"]: [{"on": "veth7", "direction": way, "loss_pct": 5.0} for way in ("up", "down")],
+            LINK["name"]: [
+                {"on": "veth7", "direction": way, "asked": {"loss_pct": 5.0}, "step": 3} for way in ("up", "down")
+            ],
         },
     }
+
+
+def test_the_beginning_of_the_publish_phase_is_passed_on(monkeypatch: Patch, capsys: Capsys) -> None:
+    world, said = answers(monkeypatch, capsys, [OPEN, say(1.5, do="begin"), say(2, do="stop")])
+    assert said[1] == {"ok": True}
+    assert ("begin", 101.5) in world.did
+
+
+@pytest.mark.parametrize(
+    ("held_s", "at_most_s", "quiet", "waited_s"), [(0, 10, True, 1), (2.5, 10, True, 3), (60, 4, False, 4)]
+)
+def test_what_the_relay_still_holds_is_waited_for(
+    monkeypatch: Patch, capsys: Capsys, held_s: float, at_most_s: float, quiet: bool, waited_s: float
+) -> None:
+    world = World(monkeypatch, [OPEN, settle(5, 1, at_most_s), (60, "input", "")])
+    world.holding_until = 105 + held_s
+    said = run(world, capsys, Path("captures"))
+    assert said[-1] == {"ok": True, "quiet": quiet, "waited_s": waited_s}
 
 
 def settle(at: float, quiet_s: float = 1, at_most_s: float = 10) -> tuple[float, str, str]:

@@ -63,8 +63,8 @@ class Runtime(FakeRuntime):
         self.asked: list[Command] = []
         self.fabric_streams: FakeStreams | None = None
 
-    def start_fabric(self) -> FakeStreams:
-        self.fabric_streams = super().start_fabric()
+    def start_fabric(self, folder: Path) -> FakeStreams:
+        self.fabric_streams = super().start_fabric(folder)
         return self.fabric_streams
 
     def _fabric(self, command: Command) -> list[str] | None:
@@ -73,7 +73,14 @@ class Runtime(FakeRuntime):
         if command["do"] != "impair" or usual is None or not json.loads(usual[0])["ok"]:
             return usual
         applied = {
-            one["link"]: [{"matches": self.loss == one["loss_pct"], "observed": {"loss_pct": self.loss}}]
+            one["link"]: [
+                {
+                    "backend": "cbpf",
+                    "matches": one["wanted"] in ({"loss_pct": self.loss}, {"delay_ms": 1.0}),
+                    "requested": one["wanted"],
+                    "observed": None if self.loss is None else {"loss_pct": self.loss},
+                }
+            ]
             for one in command["impairments"]
         }
         return [json.dumps({"ok": True, "links": applied})]

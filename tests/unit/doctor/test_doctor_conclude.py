@@ -10,6 +10,7 @@ from lab.doctor.findings import Finding, State
 
 WORKS, FAILS = ("ok", None), ("missing", "start it")
 NOT_TRIED = ("note", "make images")
+RELAY = "everything, also aimed at single packets; the same again with the same seed"
 RUN, RUN_NETNS = "lab run scenarios/quickstart.yaml", "lab run --runtime netns scenarios/quickstart.yaml"
 
 
@@ -59,15 +60,26 @@ def test_without_java_there_is_a_network_and_no_verdict(row: str) -> None:
 @pytest.mark.parametrize(
     ("states", "netns", "backend", "usable", "why"),
     [
-        ({}, FAILS, "cbpf", True, "random loss"),
-        ({"clsact": "missing", "cls_bpf": "note"}, FAILS, "cbpf", False, "needs clsact, cls_bpf"),
-        ({"clsact": "note", "cls_bpf": "note"}, WORKS, "cbpf", True, "random loss"),
+        ({}, FAILS, "cbpf", True, "loss, rate, cutting off"),
+        ({"clsact": "missing", "cls_bpf": "note"}, FAILS, "cbpf", False, "needs clsact"),
+        ({"clsact": "note", "cls_bpf": "note"}, FAILS, "cbpf", False, "not tried: clsact, cls_bpf"),
+        ({"clsact": "note", "cls_bpf": "note"}, WORKS, "cbpf", True, "loss, rate, cutting off"),
+        ({"ifb": "missing", "tbf": "missing"}, WORKS, "cbpf", False, "needs ifb, tbf"),
+        ({"ifb": "note", "tbf": "note"}, WORKS, "cbpf", False, "not tried: ifb, tbf"),
         ({"tc": "missing"}, FAILS, "cbpf", False, "needs tc"),
+        ({}, WORKS, "netem", True, "all but corruption"),
         ({"netem": "missing"}, WORKS, "netem", False, "needs netem"),
-        ({"netem": "missing", "ifb": "missing"}, WORKS, "netem", False, "needs netem, ifb"),
-        ({}, WORKS, "netem", False, "this machine could; this version of the lab does not use it"),
-        ({"packet_sockets": "missing"}, WORKS, "relay", False, "needs packet sockets"),
-        ({"memory": "missing", "registry": "note", "netem_seed": "missing"}, FAILS, "cbpf", True, "random loss"),
+        ({"netem": "missing", "ifb": "missing"}, WORKS, "netem", False, "needs ifb, netem"),
+        ({"netem": "missing"}, WORKS, "cbpf", True, "loss, rate, cutting off"),
+        ({"packet_sockets": "missing"}, FAILS, "relay", False, "needs packet sockets"),
+        ({"packet_sockets": "note", "netem": "missing", "ifb": "missing"}, WORKS, "relay", True, RELAY),
+        (
+            {"memory": "missing", "registry": "note", "netem_seed": "missing"},
+            FAILS,
+            "cbpf",
+            True,
+            "loss, rate, cutting off",
+        ),
     ],
 )
 def test_backends(

@@ -55,7 +55,10 @@ def test_every_row_is_printed_in_the_order_of_the_registry(capsys: pytest.Captur
 def test_what_it_means(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, report()).splitlines()
     assert "runtimes: compose" in lines
-    assert "impairment backends: cbpf (random loss)" in lines
+    backends = " ".join(lines[lines.index("runtimes: compose") + 1 : lines.index("verdicts: possible")])
+    assert backends.startswith(
+        "impairment backends: netem (all but corruption), cbpf (loss, rate, cutting off), relay ("
+    )
     assert "verdicts: possible" in lines
     assert lines[-1] == "next: lab run scenarios/quickstart.yaml"
 
@@ -142,7 +145,7 @@ def test_the_document() -> None:
         "compose": {"works": True, "state": "ok", "found": "works (3.0 s; an engine answers)", "do": None},
         "netns": {"works": False, "state": "missing", "found": "failed while choosing it: no", "do": "run as root"},
     }
-    assert document["backends"]["cbpf"] == {"usable": True, "why": "random loss"}
+    assert document["backends"]["cbpf"] == {"usable": True, "why": "loss, rate, cutting off"}
     assert (document["analysis"], document["exit_code"]) == (True, 0)
     assert document["advice"] == "lab run scenarios/quickstart.yaml"
 

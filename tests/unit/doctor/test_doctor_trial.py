@@ -20,7 +20,7 @@ from lab.doctor.trial import try_runtime
 from lab.errors import HostError, LateError
 
 IN_ORDER = [
-    *("prepare", "network_up", "start_fabric", "fabric hello", "fabric open"),
+    *("prepare", "start_fabric", "fabric hello", "network_up", "fabric open"),
     *("fabric impair", "fabric close", "fabric stop", "down"),
 ]
 STEPS = {
@@ -29,7 +29,7 @@ STEPS = {
     "start_fabric": "starting the fabric",
     "fabric hello": "starting the fabric",
     "fabric open": "opening guard and taps",
-    "fabric impair": "setting 5 % loss",
+    "fabric impair": "setting 5 % loss and 1 ms delay",
     "fabric close": "closing the taps",
     "fabric stop": "stopping the fabric",
     "down": "taking everything down",
@@ -79,7 +79,11 @@ def test_what_the_fabric_is_asked(runtime: Runtime, tmp_path: Path) -> None:
     names = ["broker@producers", "broker@consumers", "producer1@producers", "consumer1@consumers"]
     assert [link["name"] for link in opened["links"]] == names
     assert all(link["address"] in link["allowed"] for link in opened["links"])
-    assert impaired["impairments"] == [{"link": "consumer1@consumers", "direction": "down", "loss_pct": 5.0}]
+    assert [link["backend"] for link in opened["links"]] == [None, None, "relay", "cbpf"]
+    assert impaired["impairments"] == [
+        {"link": "consumer1@consumers", "direction": "down", "wanted": {"loss_pct": 5.0}, "step": None},
+        {"link": "producer1@producers", "direction": "down", "wanted": {"delay_ms": 1.0}, "step": None},
+    ]
 
 
 @pytest.mark.parametrize("call", IN_ORDER)
@@ -113,11 +117,14 @@ def test_a_defect_is_a_row_and_no_traceback(runtime: Runtime, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("loss", "found"),
-    [(50.0, "the kernel has 50 % where 5 % was asked for"), (None, "the kernel has nothing where 5 % was asked for")],
+    [
+        (50.0, "cbpf has {'loss_pct': 50.0} where {'loss_pct': 5.0} was asked for"),
+        (None, "cbpf has nothing where {'loss_pct': 5.0} was asked for"),
+    ],
 )
 def test_loss_that_is_not_what_was_asked_for(loss: float | None, found: str, tmp_path: Path) -> None:
     runtime = Runtime(loss)
-    assert attempt(runtime, tmp_path).found == f"failed while setting 5 % loss: {found}"
+    assert attempt(runtime, tmp_path).found == f"failed while setting 5 % loss and 1 ms delay: {found}"
     assert runtime.calls[-2:] == ["fabric stop", "down"]
 
 
@@ -209,7 +216,10 @@ def test_where_runs_share_a_host_it_waits_for_the_others(
 def test_the_plan_is_tiny() -> None:
     plan = tiny_plan("r1", {"producers": "10.80.1.0/24", "consumers": "10.80.2.0/24"})
     assert [node.name for node in plan.nodes] == ["broker", "producer1", "consumer1"]
-    assert [(one.link, one.loss_pct) for one in plan.impairments] == [("consumer1@consumers", 5.0)]
+    assert {demand.link: demand.wish for demand in plan.demands} == {
+        "consumer1@consumers": "cbpf",
+        "producer1@producers": "relay",
+    }
 
 
 def test_a_place_where_no_folder_can_be_made(runtime: Runtime, tmp_path: Path) -> None:

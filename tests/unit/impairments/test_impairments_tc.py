@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from lab.errors import HostError
 from lab.impairments import tc
 from lab.impairments.bpf import GO_ON, SHOT
-from lab.impairments.programs import guard, loss
+from lab.impairments.programs import data, guard, loss
 
 MAC = "02:00:00:00:01:02"
 # tc -json filter show dev v0 egress prio 10, after a loss of 5 % towards MAC
@@ -25,6 +26,17 @@ QDISC = """[{"kind":"clsact","handle":"ffff:","parent":"ffff:fff1","options":{},
 "overlimits":0,"requeues":0,"backlog":0,"qlen":0}]"""
 # tc -batch -, when the second line asks for a hook that is there already
 SECOND_LINE_FAILED = "Error: Exclusivity flag on, cannot modify.\nCommand failed -:2\n"
+
+
+# tc -json filter show dev v0 ingress, after a detour was opened, its action changed and another filter put behind it
+DETOUR = """[{"protocol":"all","pref":20,"kind":"bpf","chain":0},{"protocol":"all","pref":20,"kind":"bpf","chain":0,
+"options":{"handle":"0x1","not_in_hw":true,"bytecode":{"length":5,"insns":[{"code":40,"jt":0,"jf":0,"k":12},{"code":21,
+"jt":1,"jf":0,"k":2048},{"code":21,"jt":0,"jf":1,"k":34525},{"code":6,"jt":0,"jf":0,"k":4294967295},{"code":6,"jt":0,
+"jf":0,"k":0}]},"actions":[{"order":1,"kind":"mirred","mirred_action":"redirect","direction":"egress","to_dev":"blu3",
+"control_action":{"type":"continue"},"index":7,"ref":1,"bind":1}]}},{"protocol":"all","pref":21,"kind":"bpf","chain":0},
+{"protocol":"all","pref":21,"kind":"bpf","chain":0,"options":{"handle":"0x1","direct-action":true,"not_in_hw":true,
+"bytecode":{"length":5,"insns":[{"code":40,"jt":0,"jf":0,"k":12},{"code":21,"jt":1,"jf":0,"k":2048},{"code":21,"jt":0,
+"jf":1,"k":34525},{"code":6,"jt":0,"jf":0,"k":4},{"code":6,"jt":0,"jf":0,"k":4294967295}]}}}]"""
 
 
 class FakeTc:
@@ -112,6 +124,49 @@ def test_the_kernels_program_is_read_back(fake: FakeTc) -> None:
 def test_no_program_there_is_none(fake: FakeTc, answer: str) -> None:
     fake.will_say(answer)
     assert tc.read_filter("veth7", "up", 1) is None
+
+
+def test_a_detour_as_tc_is_told() -> None:
+    assert tc.put_detour("veth7", "up", ((6, 0, 0, 1),), "blu3") == [
+        *("filter", "replace", "dev", "veth7", "ingress", "protocol", "all", "prio", "20", "handle", "1"),
+        *("bpf", "bytecode", "1,6 0 0 1", "action", "mirred", "egress", "redirect", "dev", "blu3"),
+    ]
+
+
+def test_filters_in_the_order_in_which_a_frame_meets_them() -> None:
+    order = [tc.GUARD_PRIORITY, tc.CUT_PRIORITY, tc.LOSS_PRIORITY, tc.DETOUR_PRIORITY, tc.TAKEN_PRIORITY]
+    assert order == sorted(set(order))
+
+
+def test_every_filter_of_a_hook_is_read_back(fake: FakeTc) -> None:
+    fake.will_say(DETOUR)
+    assert tc.read_filters("veth7", "ingress") == {
+        20: tc.Filter(data(None, 0xFFFFFFFF, 0), "blu3", 7, "continue"),
+        21: tc.Filter(data(None, 4, GO_ON)),
+    }
+    assert fake.asked == [(["tc", "-json", "filter", "show", "dev", "veth7", "ingress"], None)]
+
+
+def test_queueing_disciplines_by_kind(fake: FakeTc) -> None:
+    fake.will_say(QDISC)
+    assert tc.read_qdiscs("veth7") == {"clsact": json.loads(QDISC)[0]}
+    assert fake.asked == [(["tc", "-statistics", "-raw", "-json", "qdisc", "show", "dev", "veth7"], None)]
+    fake.will_say("")
+    assert tc.read_qdiscs("veth7") == {}
+
+
+def test_of_an_interface_that_is_gone_nothing_is_known(fake: FakeTc) -> None:
+    fake.will_say(stderr='Cannot find device "veth7"\n', code=1)
+    assert tc.read_filters("veth7", "ingress") is None
+    assert tc.read_qdiscs("veth7") is None
+
+
+def test_links_are_changed_in_one_process_too(fake: FakeTc) -> None:
+    tc.run_ip([["link", "add", "name", "a", "type", "ifb"], ["link", "set", "dev", "a", "alias", "x", "up"]])
+    assert fake.asked == [(["ip", "-batch", "-"], "link add name a type ifb\nlink set dev a alias x up\n")]
+    fake.will_say(stderr="Error: Unknown device type.\nCommand failed -:1\n", code=1)
+    with pytest.raises(HostError, match="ip refused 'link add name a type ifb': Error: Unknown device type"):
+        tc.run_ip([["link", "add", "name", "a", "type", "ifb"]])
 
 
 def test_the_drop_counter_is_the_hooks(fake: FakeTc) -> None:

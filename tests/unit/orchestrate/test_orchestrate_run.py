@@ -78,10 +78,10 @@ def test_everything_in_its_order(scenario: Path) -> None:
     ended, manifest = execute(scenario, runtime)
     assert str(ended) == "no Spark in this test"
     assert runtime.calls == [
-        *("prepare", "network_up", "start_fabric", "fabric hello", "fabric open"),
+        *("prepare", "start_fabric", "network_up", "fabric hello", "fabric open"),
         *("start broker", "start producer1", "start consumer1", "start consumer2"),
         *("producer1 create", "consumer1 subscribe", "consumer2 subscribe"),
-        *("fabric impair", "producer1 publish", "fabric settle"),
+        *("fabric impair", "fabric begin", "producer1 publish", "fabric settle"),
         *("broker stop", "producer1 stop", "consumer1 stop", "consumer2 stop"),
         *("fabric close", "fetch_captures", "fabric stop", "down"),
     ]

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from lab.errors import HostError, LateError
 from lab.model.plan import Plan
 from lab.model.planner import Identity, make_plan
 from lab.orchestrate.session import load_checked
 from lab.runtimes import netns_program
-from lab.runtimes.netns import attachments
+from lab.runtimes.netns import attachments, failure
 from lab.runtimes.netns_program import Program
 from lab.runtimes.netns_topology import Attachment, NodeNetwork, bridge_commands, link_commands, node_commands
 from lab.runtimes.program import known_hosts, program_command
@@ -118,3 +119,12 @@ def test_the_supervisor_loads_only_what_a_node_needs() -> None:
     loaded = set(done.stdout.split())
     assert {"lab.node.__main__", "lab.capture.holder", "encodings.idna"} <= loaded
     assert not loaded & {"pydantic", "docker", "scapy", "yaml", "typer", "pyspark", "lab.model.plan"}
+
+
+@pytest.mark.parametrize("kind", [HostError, LateError])
+def test_errors_of_the_supervisor_are_the_same_here(kind: type[HostError]) -> None:
+    error = kind("broker was not killed", expected="its end", hint="lab clean")
+    raised = failure({"ok": False, **error.as_dict()})
+    assert type(raised) is kind
+    assert raised.as_dict() == error.as_dict()
+    assert failure({"ok": False, "what": "a defect"}).what == "a defect"

@@ -37,10 +37,13 @@ class FakeEngine:
         self.dead: Exception | None = None
         self.files: dict[str, bytes] | None = None
         self.state: dict[str, Any] = {}
+        self.codes: dict[str, int | Exception] = {}  # how containers end that are waited for
+        self.sweeps: list[dict[str, Any]] = []
+        self.calls: list[str] = []
         self._lock = threading.Lock()
 
     def add(self, kind: str, name: str, labels: dict[str, str]) -> None:
-        self.things[kind][name] = {"Id": name, "Name": name, "Labels": labels}
+        self.things[kind][name] = {"Id": name, "Name": name, "Labels": labels, "ImageID": "sha256:fabric"}
 
     def add_run(self, run_id: str, owner: str) -> None:
         labels = {"brokerlab.run": run_id, "brokerlab.owner": owner}
@@ -78,6 +81,33 @@ class FakeEngine:
     def remove_container(self, name: str, *, v: bool, force: bool) -> None:
         assert (v, force) == (True, True)
         self._remove("container", name)
+
+    def wait(self, name: str, *, timeout: float) -> dict[str, int]:
+        self.calls.append(f"wait {name}")
+        code = self.codes.get(name, 0)
+        if isinstance(code, Exception):
+            raise code
+        return {"StatusCode": code}
+
+    def kill(self, name: str) -> None:
+        self.calls.append(f"kill {name}")
+
+    def create_host_config(self, **options: Any) -> dict[str, Any]:
+        return options
+
+    def create_container(self, image: str, command: list[str], **options: Any) -> dict[str, str]:
+        if "create" in self.refuses:
+            raise self.refuses["create"]
+        self.sweeps.append({"image": image, "command": command, **options})
+        self.add("container", "sweep", options["labels"])
+        return {"Id": "sweep"}
+
+    def start(self, name: str) -> None:
+        assert name == "sweep"
+
+    def logs(self, name: str) -> bytes:
+        assert name == "sweep"
+        return b"ip is not there\ninterfaces cannot be deleted: rel0\n"
 
     def remove_network(self, name: str) -> None:
         self._remove("network", name)
@@ -176,6 +206,68 @@ def test_what_the_engine_was_still_making_goes_too(engine: Any) -> None:
     engine.things["network"].pop("network-a1b2c3")
     assert owned.remove(engine, MINE) == 5
     assert {one for one in left(engine) if one.endswith("a1b2c3")} == set()
+
+
+FABRIC = "fabric-a1b2c3"
+
+
+def test_a_fabric_that_ended_well_has_left_nothing_on_the_host(engine: Any) -> None:
+    owned.remove(engine, MINE)
+    assert engine.calls == [f"wait {FABRIC}"]
+    assert engine.sweeps == []
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_what_a_killed_fabric_left_on_the_host_is_swept_by_its_own_image(engine: Any, killed: bool) -> None:
+    engine.codes[FABRIC] = 137 if killed else NoConnection("read timed out")
+    assert owned.remove(engine, MINE) == 5
+    assert engine.calls == [f"wait {FABRIC}", *([] if killed else [f"kill {FABRIC}"]), "wait sweep"]
+    [sweep] = engine.sweeps
+    assert sweep["image"] == "sha256:fabric"
+    assert sweep["command"] == ["python3", "-m", "lab.capture.sweep", MINE]
+    assert sweep["labels"] == {"brokerlab.run": MINE, "brokerlab.owner": "boot:1:2", "brokerlab.part": "sweep"}
+    rights = sweep["host_config"]
+    assert (rights["network_mode"], rights["cap_drop"], rights["cap_add"]) == ("host", ["ALL"], ["NET_ADMIN"])
+    order = [name.partition("-")[0] for name in engine.gone]
+    assert order == ["program", "net", "sweep", "fabric", "network", "volume"]
+    assert {one for one in left(engine) if one.endswith("a1b2c3") or one == "sweep"} == set()
+
+
+def test_a_sweep_that_somebody_left_is_removed_before_the_next(engine: Any) -> None:
+    engine.codes[FABRIC] = 137
+    engine.add("container", "old-sweep", {"brokerlab.run": MINE, "brokerlab.part": "sweep"})
+    owned.remove(engine, MINE)
+    assert engine.gone.index("old-sweep") < engine.gone.index("sweep")
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ({"sweep": 3}, "interfaces cannot be deleted: rel0"),
+        ({"sweep": NoConnection("read timed out")}, "it took more than 20 s"),
+        ({"create": 404}, "the engine says 404"),
+    ],
+)
+def test_what_could_not_be_swept_is_told_when_all_the_rest_is_gone(engine: Any, broken: Any, told: str) -> None:
+    engine.codes |= {FABRIC: 137, "sweep": broken.get("sweep", 0)}
+    engine.refuses |= {name: refusal(code) for name, code in broken.items() if name == "create"}
+    with pytest.raises(LeftoverError) as caught:
+        owned.remove(engine, MINE)
+    assert caught.value.what == f"interfaces of run {MINE} may be left on the engine's host: {told}"
+    assert f"brokerlab:{MINE}" in (caught.value.hint or "")
+    assert {one for one in left(engine) if one.endswith("a1b2c3") or one == "sweep"} == set()
+
+
+def test_without_a_fabric_nothing_is_swept(engine: Any) -> None:
+    del engine.things["container"][FABRIC]
+    owned.remove(engine, MINE)
+    assert (engine.calls, engine.sweeps) == ([], [])
+
+
+def test_a_fabric_that_somebody_else_removes_is_theirs(engine: Any) -> None:
+    engine.codes[FABRIC] = refusal(404)
+    assert owned.remove(engine, MINE) == 5
+    assert engine.sweeps == []
 
 
 def test_runs_are_found_by_anything_they_left(engine: Any) -> None:
