@@ -164,6 +164,7 @@ class Consumer(Core):
         else:
             self.critical.drop(lane)
             self.subscriptions[port] = Subscription(to, want)
+            self._recorder.forget(to.producer, to.stream)
         want.open += 1
         self.critical.send(lane, port, subscribe(to), self.broker, port, now)
 

@@ -31,7 +31,7 @@ def _news(rng: random.Random) -> str:
 
 MUTANTS = (
     Mutant("drops-tenth", "broker", "delivery", "never forwards every tenth content packet"),
-    Mutant("doubles", "broker", "duplicates", "forwards each content packet twice"),
+    Mutant("doubles", "broker", "duplicates", "forwards each content packet twice, as two"),
     Mutant("alters", "broker", "delivery", "changes every tenth line of text, not its marker"),
     Mutant("wrong-stream", "broker", "delivery", "forwards to subscribers of other streams", needs="subscribers-apart"),
     Mutant("replaces-subscriber", "broker", "delivery", "a new subscriber silently replaces the stream's others"),

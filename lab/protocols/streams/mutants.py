@@ -16,7 +16,7 @@ from lab.protocols.streams.broker import MOST_PRODUCERS, Broker, Stream
 from lab.protocols.streams.consumer import Consumer
 from lab.protocols.streams.core import BROKER_PORT, PRODUCER_PORT, Settings
 from lab.protocols.streams.producer import Producer
-from lab.protocols.streams.wire import Code, Content, Header, Kind, code, header, parse
+from lab.protocols.streams.wire import HEADER, Code, Content, Header, Kind, code, header, parse
 
 HOLD_S = 0.5
 SWAP_S = 2.0  # what is kept back to be swapped goes then, if nothing comes
@@ -33,6 +33,8 @@ class DropsTenth(Broker):
 class Doubles(Broker):
     def forward(self, stream: Stream, of: Header, data: bytes, now: float) -> None:
         super().forward(stream, of, data, now)
+        if self.settings.split == "protocol":  # as another frame: copies of the same one would be recognised
+            data = data[:HEADER] + bytes([data[HEADER] ^ 0x80]) + data[HEADER + 1 :]
         super().forward(stream, of, data, now)
 
 

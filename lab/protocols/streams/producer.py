@@ -150,15 +150,17 @@ class Producer(Core):
                 self._advance(now)
 
     def _on_id(self, number: int, now: float) -> None:
-        if self.id is None:
+        first = self.id is None
+        if first:
             self.critical.drop("register")
             self.id, self._id_due, self._known_until = number, None, now + LATE_S
             self.say(texts.own_id(number))
+        if self.id == number and now <= self._known_until:
+            self.emit(code(Code.ID_CONFIRMED), self.broker, PRODUCER_PORT)
+        if first:
             self._create_all(now)
             if self._showing:
                 self._begin_round(now)
-        if self.id == number and now <= self._known_until:
-            self.emit(code(Code.ID_CONFIRMED), self.broker, PRODUCER_PORT)
 
     # Time.
 
