@@ -19,10 +19,11 @@ PROMPTS = (b"Give a publish command ", b"Give a subscribe/unsubscribe command ")
 
 
 class Program:
-    """One program in a node's namespace, driven through its pipes."""
+    """One program, in a node's namespace or on loopback, driven through its pipes."""
 
-    def __init__(self, namespace: str, *arguments: str) -> None:
-        command = ["ip", "netns", "exec", namespace, sys.executable, "-m", "lab.node", "lines", *arguments]
+    def __init__(self, namespace: str | None, *arguments: str) -> None:
+        place = ["ip", "netns", "exec", namespace] if namespace else []
+        command = [*place, sys.executable, "-m", "lab.node", "lines", *arguments]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
