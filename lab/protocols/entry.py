@@ -44,6 +44,7 @@ class Service:
     users: tuple[str, ...]  # the roles that are told where it is
     title: str = ""
     always: bool = True  # there without being named in the scenario
+    image: Literal["node", "words"] = "node"  # what its container is made of
 
 
 @dataclass(frozen=True)

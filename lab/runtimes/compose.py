@@ -87,6 +87,7 @@ class ComposeRuntime:
             "compose": " ".join(self._compose),
             "image_node": self._images.node,
             "image_fabric": self._images.fabric,
+            "image_words": self._images.words,
         }
 
     def taken_subnets(self) -> dict[str, str]:

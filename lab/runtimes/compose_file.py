@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from lab.model.plan import Node, Plan
+from lab.protocols.catalog import PROTOCOLS
 from lab.runtimes.base import NODE_LABEL, OWNER_LABEL, PART_LABEL, RUN_LABEL
 from lab.runtimes.images import Images
 from lab.runtimes.program import bridge_name as bridge_name
@@ -78,9 +79,16 @@ def _holder(plan: Plan, node: Node, images: Images, owner: str) -> dict[str, Any
     }
 
 
+def _image(plan: Plan, node: Node, images: Images) -> str:
+    """A node's image; a service may need one that holds more."""
+    services = PROTOCOLS[plan.protocol].services if node.role == "service" else ()
+    needs = next((service.image for service in services if service.name == node.name), "node")
+    return images.words if needs == "words" else images.node
+
+
 def _program(plan: Plan, node: Node, images: Images, owner: str) -> dict[str, Any]:
     return {
-        "image": images.node,
+        "image": _image(plan, node, images),
         "container_name": container_name(plan.run_id, node.name),
         "command": program_command(plan, node),
         "network_mode": f"service:{node.name}-net",

@@ -32,9 +32,9 @@ from lab.runtimes.recipes import (
     base_tag,
     context,
     image_tag,
+    package_files,
     python_image,
     repository_root,
-    scapy_files,
     sources,
 )
 
@@ -49,10 +49,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Images:
-    """Tags of the two images a run needs."""
+    """Tags of the images a run needs."""
 
     node: str
     fabric: str
+    words: str = ""
 
 
 def ensure_images(client: docker.DockerClient, say: Say) -> Images:
@@ -122,7 +123,9 @@ def _ensure(client: docker.DockerClient, root: Path, recipe: Recipe, base: str, 
     tag = image_tag(root, recipe, base_id)
     if _image_id(client, tag) is None:
         say(f"images: building {tag}")
-        files = sources(root, recipe) | (scapy_files() if recipe.scapy else {})
+        files = sources(root, recipe)
+        for package in recipe.packages:
+            files |= package_files(package)
         _build(client, tag, files, {"BASE": base}, network="none")
     _make_latest(client, tag)
     return tag

@@ -26,18 +26,24 @@ Files = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What goes into an image: paths of the repository, and scapy from the running environment if asked."""
+    """What goes into an image: paths of the repository, and packages from the running environment."""
 
     name: str
     sources: tuple[str, ...]
-    scapy: bool = False
+    packages: tuple[str, ...] = ()
+
+
+_NODE = ("lab/__init__.py", "lab/errors.py", "lab/protocols", "lab/node")
 
 
 RECIPES: dict[str, Recipe] = {
-    "node": Recipe("node", ("lab/__init__.py", "lab/errors.py", "lab/protocols", "lab/node")),
+    "node": Recipe("node", _NODE),
     "fabric": Recipe(
-        "fabric", ("lab/__init__.py", "lab/errors.py", "lab/capture", "lab/impairments", "lab/protocols"), scapy=True
+        "fabric",
+        ("lab/__init__.py", "lab/errors.py", "lab/capture", "lab/impairments", "lab/protocols"),
+        packages=("scapy",),
     ),
+    "words": Recipe("words", _NODE, packages=("num2words",)),
 }
 
 
@@ -84,8 +90,8 @@ def base_tag(root: Path) -> str:
 
 def image_tag(root: Path, recipe: Recipe, base_id: str) -> str:
     """An image is named after everything that went into it."""
-    scapy = importlib.metadata.version("scapy") if recipe.scapy else ""
-    return f"brokerlab/{recipe.name}:{digest(sources(root, recipe), base_id, scapy)}"
+    versions = (importlib.metadata.version(package) for package in recipe.packages)
+    return f"brokerlab/{recipe.name}:{digest(sources(root, recipe), base_id, *versions)}"
 
 
 def context(files: Files) -> bytes:
@@ -99,11 +105,11 @@ def context(files: Files) -> bytes:
     return buffer.getvalue()
 
 
-def scapy_files() -> dict[str, bytes]:
-    """scapy as it is installed in the running environment, so the pinned version and no download."""
-    spec = importlib.util.find_spec("scapy")
+def package_files(name: str) -> dict[str, bytes]:
+    """A package as it is installed in the running environment, so the pinned version and no download."""
+    spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
-        raise HostError("scapy is not installed in this environment", hint="make run sets it up")
+        raise HostError(f"{name} is not installed in this environment", hint="make run sets it up")
     package = Path(spec.submodule_search_locations[0])
     found = (path for path in package.rglob("*") if _belongs(path))
     return {str(path.relative_to(package.parent)): path.read_bytes() for path in found}

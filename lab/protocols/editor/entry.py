@@ -102,7 +102,9 @@ EDITOR = Protocol(
     due_before="last",
     services=(
         Service("storage", "services", STORAGE_PORT, ("broker",), "keeps every article, by ONC RPC"),
-        Service("words", "consumers", WORDS_PORT, ("consumer",), "numbers in words, by SOAP", always=False),
+        Service(
+            "words", "consumers", WORDS_PORT, ("consumer",), "numbers in words, by SOAP", always=False, image="words"
+        ),
     ),
     mutants=MUTANTS,
 )

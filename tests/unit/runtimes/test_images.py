@@ -160,7 +160,7 @@ def test_node_image_holds_protocols_and_node_only() -> None:
 
 
 def test_scapy_comes_from_the_running_environment() -> None:
-    names = recipes.scapy_files().keys()
+    names = recipes.package_files("scapy").keys()
     assert "scapy/__init__.py" in names
     assert "scapy/contrib/__init__.py" in names  # scapy.all loads parts of it
     assert not [name for name in names if name.endswith(".pyc")]
@@ -171,12 +171,14 @@ def test_first_call_builds_second_does_nothing(engine: Any, checkout: Path) -> N
     assert any("asking the registry for python:3.11-slim" in line for line in said)
     assert any("no such host" in line for line in said)
     assert any("from the distribution's packages" in line for line in said)
-    assert [build["tag"] for build in engine.built] == [made.node, made.fabric]
+    assert [build["tag"] for build in engine.built] == [made.node, made.fabric, made.words]
     assert all(build["network_mode"] == "none" for build in engine.built)
     assert "scapy/all.py" in engine.built[1]["names"]
     assert "scapy/all.py" not in engine.built[0]["names"]
+    assert "num2words/lang_EN.py" in engine.built[2]["names"]
+    assert "num2words/lang_EN.py" not in engine.built[0]["names"]
     again, said = ensure(engine)
-    assert (again, said, len(engine.built), len(engine.pulls)) == (made, [], 2, 1)
+    assert (again, said, len(engine.built), len(engine.pulls)) == (made, [], 3, 1)
 
 
 def test_changed_code_gets_a_new_tag_and_latest_follows_back_and_forth(engine: Any, checkout: Path) -> None:
