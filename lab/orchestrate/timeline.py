@@ -85,6 +85,8 @@ class Timeline:
         if role == "consumer" and self.plan.subscriptions.get(name):
             self.programs.by_name[name].send(do="subscribe", topics=list(self.plan.subscriptions[name]))
         elif role == "producer":
+            if name in self.plan.own_topics:
+                self.programs.by_name[name].send(do="create", topics=list(self.plan.own_topics[name]))
             due = int((time.monotonic() - self._began) * self.plan.workload.rate_per_s)
             rest = [message for message in self.messages if message.producer == name and message.number > due]
             self.publish(name, rest)

@@ -15,7 +15,7 @@ from enum import IntEnum
 from lab.protocols.core import Address, earliest
 from lab.protocols.fixed import texts
 from lab.protocols.fixed.core import BROKER_PORT, Core, Settings
-from lab.protocols.fixed.link import Link
+from lab.protocols.fixed.plain import Link
 from lab.protocols.fixed.wire import F
 
 MAX_PEERS = 4096

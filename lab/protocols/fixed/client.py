@@ -20,7 +20,8 @@ from typing import Generic
 from lab.protocols.core import Address, Answered, earliest
 from lab.protocols.fixed import texts
 from lab.protocols.fixed.core import Core, Settings
-from lab.protocols.fixed.link import GIVE_UP_S, Link
+from lab.protocols.fixed.link import GIVE_UP_S
+from lab.protocols.fixed.plain import Link
 from lab.protocols.fixed.wire import F
 
 PATIENCE_S = GIVE_UP_S + 1.0

@@ -11,7 +11,8 @@ from lab.protocols.core import Address
 from lab.protocols.entry import Protocol
 from lab.protocols.fixed import texts
 from lab.protocols.fixed.gobackn import GoBackNLink
-from lab.protocols.fixed.link import Limits, Link, PlainLink
+from lab.protocols.fixed.link import Limits
+from lab.protocols.fixed.plain import Link, PlainLink
 from lab.protocols.fixed.selective import SelectiveLink
 from lab.protocols.fixed.wire import F, Wire
 from lab.protocols.options import read_options

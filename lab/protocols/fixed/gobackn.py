@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 
-from lab.protocols.fixed.link import FIRST_WAIT_S, NUMBERS, TRIES, WAITS, NumberedLink
-from lab.protocols.fixed.wire import F
+from lab.protocols.fixed.link import FIRST_WAIT_S, TRIES, WAITS, NumberedLink
+from lab.protocols.fixed.wire import NUMBERS, F
 
 GO_BACK_GAP_S = 0.02
 LIFETIME_S = 1.0  # no datagram is on its way for longer
@@ -94,7 +94,7 @@ class GoBackNLink(NumberedLink[F]):
         self._queue.extend([frame for frame in again if frame is not None] + queue)
         self._queued_bytes = sum(len(frame.payload) for frame in self._queue)
         self._fill(now)
-        return self._whole(self._in_order(now))
+        return self._incoming.whole(self._in_order(now))
 
     def _behind(self, message: F, digest: int, now: float) -> None:
         known = self._seen.get(message.seq)

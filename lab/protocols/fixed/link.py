@@ -1,7 +1,6 @@
-"""A link: what keeps the datagrams between two addresses acknowledged, numbered, repeated and in order.
+"""A numbered link: what keeps the datagrams between two addresses acknowledged, numbered, repeated and in order.
 
-Must not know what frames mean. `PlainLink` is `arq: none`: acknowledge, never repeat, number always 0.
-`NumberedLink` is what the repeating links share; choices where the protocols leave them open:
+Must not know what frames mean. This is what the repeating links share; choices where the protocols leave them open:
 
 - Numbers count per (sender, receiver) over all types but ACK and the control types, from 0, modulo 256. All numbers
   behind the one expected are acknowledged again and not handed up.
@@ -22,10 +21,10 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol
+from typing import Generic
 
-from lab.protocols.fixed.long import Announcement, Assembly, announce, announced, cut
-from lab.protocols.fixed.wire import F, Wire
+from lab.protocols.fixed.long import Incoming, announce, cut
+from lab.protocols.fixed.wire import NUMBERS, F, Wire
 
 FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 0.8
@@ -33,57 +32,8 @@ TRIES = 21
 WAITS = tuple(min(FIRST_WAIT_S * 2**n, LONGEST_WAIT_S) for n in range(TRIES))
 GIVE_UP_S = sum(WAITS)
 STALE_S = sum(WAITS[:-1]) + 1.0  # the last repeat has gone out, and had a second to arrive
-NUMBERS = 256
-NEW_START_S = 1.0  # so long an RTS waits for the first piece of a program that started again
 MAX_QUEUE = 8192  # messages that wait for one peer; what comes on top is not sent to it
 MAX_QUEUE_BYTES = 4 * 1024 * 1024
-
-
-class Link(Protocol[F]):
-    """One end of a conversation with one peer."""
-
-    due: float  # when on_timer wants to be called; infinite if never
-
-    @property
-    def idle(self) -> bool: ...  # nothing is under way
-
-    @property
-    def open(self) -> bool: ...  # a message given to send now leaves at once
-
-    def send(self, message: F, now: float) -> bool: ...  # False: not taken, too much is waiting
-
-    def receive(self, message: F, data: bytes, now: float) -> list[F]: ...  # what is to be handed up
-
-    def on_timer(self, now: float) -> bool: ...  # False: the peer was given up
-
-    def abandon(self) -> None: ...  # give the peer up now
-
-
-class PlainLink(Generic[F]):
-    """`arq: none`, as built."""
-
-    due = math.inf
-    idle = True
-    open = True
-
-    def __init__(self, wire: Wire[F], emit: Callable[[bytes], None]) -> None:
-        self._wire = wire
-        self._emit = emit
-
-    def send(self, message: F, now: float) -> bool:
-        self._emit(self._wire.encode(message, 0))
-        return True
-
-    def receive(self, message: F, data: bytes, now: float) -> list[F]:
-        if message.type is not self._wire.ack_type:
-            self._emit(self._wire.ack(data))
-        return [message]
-
-    def on_timer(self, now: float) -> bool:
-        return True
-
-    def abandon(self) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -120,8 +70,7 @@ class NumberedLink(ABC, Generic[F]):
         self._limits = limits
         self._window = limits.window
         self._queue: deque[F] = deque()
-        self._announced: dict[int, Announcement] = {}  # by the number of the first piece, which is still to come
-        self._anew: tuple[Announcement | None, float] = None, -math.inf
+        self._incoming = Incoming(wire, counters)
         self._forget_sent()
         self._forget_received()
 
@@ -141,7 +90,6 @@ class NumberedLink(ABC, Generic[F]):
         self._seen: dict[int, int] = {}  # number → digest of what was handed up, for the numbers behind
         self._zero_at = math.inf
         self._gap_at = math.inf
-        self._assembly: Assembly | None = None
 
     def abandon(self) -> None:
         self._forget_sent()
@@ -265,22 +213,8 @@ class NumberedLink(ABC, Generic[F]):
         if message.type is self._wire.cts_type:
             self._answered(message, now)
         elif message.type is self._wire.rts_type:
-            self._grant(message, now)
+            self._emit(self._incoming.answer(message, self._expected, self._window, now))
         return []
-
-    def _grant(self, rts: F, now: float) -> None:
-        """An RTS is remembered if its first piece is still to come, or for a while if it may be that of a new start."""
-        found = announced(self._wire, rts)
-        if (rts.seq - self._expected) % NUMBERS < NUMBERS // 2:
-            if found is not None:
-                self._announced[rts.seq] = found
-        elif rts.seq == 0:
-            self._anew = found, now + NEW_START_S
-        else:
-            return
-        window = self._window if found is not None else 0
-        assert self._wire.cts_type is not None
-        self._emit(self._wire.encode(self._wire.frame(self._wire.cts_type, window), rts.seq))
 
     def _receive_numbered(self, message: F, data: bytes, now: float) -> list[F]:
         digest = hash(data)
@@ -303,7 +237,7 @@ class NumberedLink(ABC, Generic[F]):
             self._counters["contradictions"] += 1
             return []
         self._emit(self._wire.ack(data))
-        return self._whole(self._in_order(now))
+        return self._incoming.whole(self._in_order(now))
 
     def _missing(self, now: float) -> None:
         """A number came that is ahead of what can be kept."""
@@ -327,23 +261,6 @@ class NumberedLink(ABC, Generic[F]):
             self._gap_at = now
         return ready
 
-    def _whole(self, ready: list[F]) -> list[F]:
-        """What came in order, with the pieces of long messages put together."""
-        whole: list[F] = []
-        for piece in ready:
-            begun = self._announced.pop(piece.seq, None)
-            if self._assembly is not None and (begun is not None or not self._assembly.fits(piece)):
-                self._counters["broken_messages"] += 1
-                self._assembly = None
-            if begun is not None:
-                self._assembly = Assembly(begun, piece)
-            if self._assembly is None:
-                whole.append(piece)
-            elif (payload := self._assembly.add(piece, self._wire.max_text)) is not None:
-                self._assembly = None
-                whole.append(self._wire.frame(piece.type, piece.number, payload, piece.seq))
-        return whole
-
     def _contradicts(self, digest: int, now: float) -> bool:
         """Whether a number 0 with this digest can only come from a program that started again."""
         if 0 in self._early:
@@ -356,7 +273,4 @@ class NumberedLink(ABC, Generic[F]):
         self._forget_sent()
         self._forget_received()
         self._early = early
-        found, until = self._anew
-        if found is None or now >= until:
-            found = self._announced.get(0)
-        self._announced = {} if found is None else {0: found}
+        self._incoming.start_again(now)

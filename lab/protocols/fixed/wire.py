@@ -31,6 +31,7 @@ class Frame:
 
 F = TypeVar("F", bound=Frame)
 LONGEST_NAME = 200
+NUMBERS = 256  # of the sequence, which wraps
 
 
 class Wire(Generic[F]):

@@ -83,8 +83,9 @@ def test_a_flood_from_everywhere_leaves_the_broker_small() -> None:
         assert len(link._queue) <= 8192
         assert len(link._early) <= 1
         assert len(link._seen) <= 248
-        assert len(link._announced) <= 128
-        assert link._assembly is None or len(link._assembly.got) <= MAX_MESSAGE
+        incoming = link._incoming
+        assert len(incoming.announced) <= 128
+        assert incoming.assembly is None or len(incoming.assembly.got) <= MAX_MESSAGE
 
 
 def test_names_and_subscriptions_are_bounded(monkeypatch: object) -> None:
