@@ -210,7 +210,7 @@ def _column(field: Field, found: list[_Found], buffer: npt.NDArray[np.uint8], co
     for part in found:
         there[part.rows] = True
     data = pc.if_else(pa.array(there), slices(buffer, start, end), None)
-    return _as_text(data) if field.kind == "text" else data
+    return as_text(data) if field.kind == "text" else data
 
 
 def _span(found: list[_Found], count: int) -> tuple[Places, Places]:
@@ -231,7 +231,8 @@ def slices(buffer: npt.NDArray[np.uint8], start: Places, end: Places) -> pa.Arra
     ).cast(pa.binary())
 
 
-def _as_text(data: pa.Array) -> pa.Array:
+def as_text(data: pa.Array) -> pa.Array:
+    """Bytes as the text that they are, or as much of it."""
     try:
         return data.cast(pa.string())
     except pa.ArrowInvalid:  # bytes that are no UTF-8 in some row

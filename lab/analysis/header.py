@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lab.analysis.columns import Messages, decode_column, way_numbers
+from lab.analysis.columns import Messages, as_text, decode_column, way_numbers
 from lab.analysis.reading.payloads import Payloads
 from lab.analysis.wire import TRANSPORTS
 from lab.model.marker import find_markers
@@ -69,8 +69,8 @@ def _fields(table: Table, found: Messages, marked: pa.Array, keyed: bool) -> dic
         text, (start, end) = found.fields[follow.text], found.spans[follow.text]
         there = pc.is_valid(text)
         size, before = (end - start).astype(np.int32), (start - found.start).astype(np.int32)
-        if text.type == pa.string():
-            columns["text"] = pc.if_else(marked, text, None)
+        told = pc.if_else(marked, text, None)
+        columns["text"] = told if text.type == pa.string() else as_text(told)
         columns["text_bytes"] = pc.if_else(there, pa.array(size), None)
         columns["header_bytes"] = pc.if_else(there, pa.array(before), None)
     if keyed and follow.identity:
