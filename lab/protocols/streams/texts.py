@@ -11,8 +11,6 @@ STREAM_TAKEN = "The next stream is number {}."
 NO_STREAMS = "No streams are running."
 REFUSED = "Subscription refused."
 SUBSCRIBED = "Subscription successful."
-SENDING = "Sending packet..."
-SENT = "Packet sent"
 
 PRODUCER_MENU = (
     "Enter START to start streams, CREATE to announce a text stream, PUBLISH to send a line or END to end a stream: "
