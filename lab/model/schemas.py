@@ -88,6 +88,7 @@ def _mutants_schema() -> dict[str, Any]:
     """Which defects each node can have, in any protocol."""
     every = [mutant for mutants in MUTANTS.values() for mutant in mutants.values()]
     nodes = {"broker": "^broker$", "producer": f"^producer{_INDEX}$", "consumer": f"^consumer{_INDEX}$"}
+    nodes |= {service.name: f"^{service.name}$" for protocol in PROTOCOLS.values() for service in protocol.services}
     return {
         pattern: {"enum": sorted({mutant.name for mutant in every if mutant.role == role})}
         for role, pattern in nodes.items()

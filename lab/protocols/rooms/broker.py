@@ -17,7 +17,7 @@ from lab.protocols.rooms.wire import NO_ROOM, WIRE, Message, Type
 
 class Broker(fixed.Broker[Message]):
     wire = WIRE
-    request_types = (Type.NEW, Type.PUB, Type.SUB, Type.USUB)
+    request_types = (Type.NEW, Type.PUB, Type.SUB, Type.USUB, Type.RTS)
     outcome_type = Type.MES
 
     def __init__(self, settings: Settings, max_peers: int = fixed.MAX_PEERS) -> None:

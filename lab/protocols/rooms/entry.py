@@ -6,6 +6,8 @@ import random
 
 from lab.protocols.entry import Mutant, Option, Protocol
 
+LONGEST = 65_000  # bytes of a message that is sent in pieces
+
 
 def _room_names(count: int) -> tuple[str, ...]:
     if not 0 <= count <= 15534:
@@ -78,5 +80,6 @@ ROOMS = Protocol(
     topics=_room_names,
     reading=_temperature,
     silence_s={"none": 0.0, "sliding-window": 0.8},
+    max_text_with={"sliding-window": LONGEST},
     mutants=MUTANTS,
 )

@@ -10,6 +10,7 @@ from lab.protocols.fixed.client import Request
 from lab.protocols.fixed.core import PUBLISHER_PORT
 from lab.protocols.rooms.client import Client
 from lab.protocols.rooms.core import FIRST_ROOMS, Settings, existing
+from lab.protocols.rooms.entry import LONGEST
 from lab.protocols.rooms.wire import Message, Type, payload
 
 
@@ -33,12 +34,14 @@ class Publisher(Client, fixed.Publisher[Message]):
         self.ask(Message(Type.NEW, room, payload(str(room))), str(room), PUBLISHER_PORT, now)
 
     def publish_one(self, room: int, text: str, now: float) -> None:
-        self.ask(Message(Type.PUB, room, payload(text)), str(room), PUBLISHER_PORT, now)
+        self.ask(self._publication(room, text), str(room), PUBLISHER_PORT, now)
 
     def publish(self, messages: Sequence[tuple[int, str]], rate_per_s: float | None, now: float) -> None:
         """Publish (room, text) pairs in this order; PublishDone comes when the last one is settled."""
-        planned = [(str(room), Message(Type.PUB, room, payload(text))) for room, text in messages]
-        self.start_job(planned, rate_per_s, now)
+        self.start_job([(str(room), self._publication(room, text)) for room, text in messages], rate_per_s, now)
+
+    def _publication(self, room: int, text: str) -> Message:
+        return Message(Type.PUB, room, payload(text, LONGEST if self.settings.reliable else None))
 
     def _settled(self, request: Request[Message], answer: Answered) -> None:
         if request.message.type is Type.NEW and answer.outcome is not None:

@@ -17,6 +17,8 @@ class Type(IntEnum):
     SUB = _CODES["SUB"]
     USUB = _CODES["USUB"]
     MES = _CODES["MES"]
+    RTS = _CODES["RTS"]
+    CTS = _CODES["CTS"]
 
 
 class Message(Frame):

@@ -11,6 +11,7 @@ from lab.model.plan import Plan
 from lab.model.planner import Identity, make_plan
 from lab.model.rules import check
 from lab.model.scenario import Scenario
+from lab.model.topology import subnet_sizes
 
 ROOT = Path(lab.__file__).resolve().parent.parent
 SHIPPED = sorted((ROOT / "scenarios").rglob("*.yaml"))
@@ -18,6 +19,7 @@ BAD = ROOT / "tests" / "data" / "bad-scenarios"
 FILE = "test.yaml"
 WHO = Identity("20260101-000000-abcdef", 7, bytes(range(16)))
 CIDRS = {"producers": "172.20.0.0/24", "consumers": "172.30.0.0/24"}
+THREE = {**CIDRS, "services": "172.31.0.0/24"}
 GOOD = {"name": "test", "protocol": "rooms", "nodes": "{producers: 2, consumers: 3}"}
 EXPECT = {"expect": "{duplicates: 0}"}  # last in the file, unless a test has its own
 
@@ -46,6 +48,10 @@ def refused(**changes: str | None) -> InputError:
     raise AssertionError(f"accepted: {text_of(**changes)}")
 
 
+def cidrs_of(scenario: Scenario) -> dict[str, str]:
+    return {side: THREE[side] for side in subnet_sizes(scenario)}
+
+
 def plan_of(**changes: str | None) -> Plan:
     scenario, document = checked(**changes)
-    return make_plan(scenario, document, WHO, CIDRS)
+    return make_plan(scenario, document, WHO, cidrs_of(scenario))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from modelkit import CIDRS, SHIPPED, WHO
+from modelkit import SHIPPED, WHO, cidrs_of
 
 from lab.errors import InputError
 from lab.model.plan import Plan
@@ -69,7 +69,7 @@ def outcome(path: Path) -> str:
         assert len(text) < 2000
         json.dumps(error.as_dict()).encode("ascii")
         return text
-    plan = make_plan(scenario, document, WHO, CIDRS)
+    plan = make_plan(scenario, document, WHO, cidrs_of(scenario))
     assert Plan.model_validate_json(plan.model_dump_json()) == plan
     return "accepted"
 

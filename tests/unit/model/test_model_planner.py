@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from modelkit import CIDRS, SHIPPED, WHO, checked, plan_of, refused
+from modelkit import CIDRS, SHIPPED, THREE, WHO, checked, cidrs_of, plan_of, refused
 
 from lab.impairments.wanted import Wanted
 from lab.model.loader import load
@@ -297,7 +297,7 @@ def test_a_plan_cannot_be_changed() -> None:
 def test_every_shipped_scenario_can_be_planned(path: Path) -> None:
     scenario, document = load(path)
     check(scenario, document)
-    plan = make_plan(scenario, document, WHO, CIDRS)
+    plan = make_plan(scenario, document, WHO, cidrs_of(scenario))
     assert len(make_messages(plan)) == scenario.nodes.producers * scenario.workload.messages
     assert deliveries(plan)
 
@@ -327,9 +327,6 @@ def everything(monkeypatch: pytest.MonkeyPatch) -> None:
 def plan_with(cidrs: dict[str, str], **changes: str) -> Plan:
     scenario, document = checked(protocol="lines", **changes)
     return make_plan(scenario, document, WHO, cidrs)
-
-
-THREE = {**CIDRS, "services": "172.31.0.0/24"}
 
 
 @pytest.mark.usefixtures("everything")

@@ -154,7 +154,7 @@ def test_what_is_no_command_is_told(line: str) -> None:
 
 
 def test_too_long_a_text_is_refused_before_anything_is_sent() -> None:
-    desk = Desk(Publisher(settings(), BROKER), Broker(settings()))
+    desk = Desk(Publisher(settings("none"), BROKER), Broker(settings("none")))
     messages = [{"number": 1, "topic": "1", "text": "ok"}, {"number": 2, "topic": "1", "text": "x" * 495}]
     [done] = desk.send({"do": "publish", "rate_per_s": 5, "messages": messages})
     assert not done["ok"]

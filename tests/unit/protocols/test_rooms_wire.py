@@ -32,8 +32,8 @@ def test_an_ack_is_the_datagram_with_only_its_type_changed() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\x04", bytes(499), bytes(501), bytes(500), b"\x08" + bytes(499), b"\xff" * 500],
-    ids=["empty", "short", "499", "501", "type 0", "type 8", "negative room"],
+    [b"", b"\x04", bytes(499), bytes(501), bytes(500), b"\x0a" + bytes(499), b"\xff" * 500],
+    ids=["empty", "short", "499", "501", "type 0", "type 10", "negative room"],
 )
 def test_what_is_no_message(data: bytes) -> None:
     assert decode(data) is None

@@ -61,7 +61,7 @@ def test_every_picture_keeps_its_frame(widths: list[int | None], row: int) -> No
 
 
 def test_messages_of_one_form_are_drawn_once() -> None:
-    assert [form.title for form in forms(shipped("rooms"))] == ["ACK, BRK, NEW, PUB, SUB, USUB, MES"]
+    assert [form.title for form in forms(shipped("rooms"))] == ["ACK, BRK, NEW, PUB, SUB, USUB, MES, RTS, CTS"]
     assert len(forms(shipped("streams"))) == 7
 
 
