@@ -1,8 +1,8 @@
 """Traffic and output → events: what a message meant where it was seen.
 
-published, received, forwarded, arrived are the four taps a message passes; spoilt-in and spoilt-out are received and
-arrived with a packet that the network had corrupted, made is a marker that came of that; acked and other are everything
-else that carries its marker; shown comes from the consumer's output.
+published, received, forwarded, arrived are the four taps a message passes; spoilt-in and spoilt-out are the second
+and the last of these with a packet that the network had corrupted, whether that did harm or not, made is a marker that
+came of it; acked and other are everything else that carries its marker; shown comes from the consumer's output.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def events_of(
     """
     seen = traffic.where(F.col("markers").isNotNull()).select(
         F.explode("markers").alias("marker"),
-        F.when(is_spoilt(), "other").otherwise(kind_of(table)).alias("kind"),
+        F.when(F.col("harmless") & F.col("taken") | F.col("harmless").isNull(), kind_of(table))
+        .otherwise("other")
+        .alias("kind"),
+        F.col("harmless").isNotNull().alias("changed"),
         *_where(),
         "type",
         "seq",
@@ -74,24 +77,25 @@ def events_of(
     planned = messages.withColumn("planned", F.lit(True))
     # A message counts as published only on its own producer's link.
     stranger = (F.col("kind") == "published") & ~F.coalesce(F.col("node") == F.col("producer"), F.lit(False))
+    altered = F.coalesce(~F.contains("wire_text", "text"), F.lit(False))
+    spoiled = F.coalesce(F.col("changed"), F.lit(False)) & altered
     return (
         seen.unionByName(told, allowMissingColumns=True)
         .join(planned, "marker", "left")
-        .withColumn("planned", F.coalesce("planned", F.lit(False)))
-        .withColumn("kind", F.when(stranger, "other").otherwise(F.col("kind")))
-        .withColumn("altered", F.coalesce(~F.contains("wire_text", "text"), F.lit(False)))
-        .drop("wire_text", "text")
+        .withColumns(
+            {
+                "planned": F.coalesce("planned", F.lit(False)),
+                "kind": F.when(stranger | spoiled, "other").otherwise(F.col("kind")),
+                "altered": altered,
+            }
+        )
+        .drop("wire_text", "text", "changed")
     )
 
 
 def _where() -> list[Column]:
     consumer = F.when(F.col("role") == "consumer", F.col("node")).when(F.col("peer_role") == "consumer", F.col("peer"))
     return [F.col("node"), consumer.alias("consumer"), *map(F.col, ("capture", "frame", "time_ns"))]
-
-
-def is_spoilt() -> Column:
-    """Corrupted by the network so that a program cannot have got what was sent."""
-    return F.coalesce(F.col("harmless") & F.col("taken"), F.lit(True)) & F.col("harmless").isNotNull()
 
 
 def _spoilt(packets: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from lab.analysis.autopsy import autopsies
 from lab.analysis.carried import carriers
 from lab.analysis.checks import run_checks
 from lab.analysis.deliveries import deliveries_of, expected_of, subscriptions_of
-from lab.analysis.events import events_of, is_spoilt, read_messages, shown_lines
+from lab.analysis.events import events_of, read_messages, shown_lines
 from lab.analysis.facts import Facts, count_deliveries, count_traffic, take_samples
 from lab.analysis.fate import traffic_of
 from lab.analysis.faults import fault_results, place
@@ -86,7 +86,7 @@ def examine(spark: SparkSession, run: Run, scratch: Path) -> tuple[Facts, list[C
         links = link_results(run, counts, measure(traffic, run.impaired_since_ns))
         table = table_of(run.plan)
         carried = carriers(_taken(packets, facts) if run.corrupts else packets, traffic, table)
-        spoilt = traffic.where(is_spoilt()) if facts is not None and run.corrupts else None
+        spoilt = traffic.where(F.col("harmless").isNotNull()) if facts is not None and run.corrupts else None
         events = kept(events_of(carried, shown_lines(spark, run), messages, table, spoilt), scratch / "events.parquet")
         deliveries = kept(
             deliveries_of(events, expected_of(messages, subscriptions_of(spark, run)), run),

@@ -22,7 +22,7 @@ class Sent:
     time_ns: int
     receiver: str | None  # the link of the planned node that it goes to
     md5: str
-    sense: str  # equal for packets that mean the same to a program
+    sense: str  # what its header says; the content itself where it has none
     pair: int
     markers: tuple[str, ...] = ()
 
@@ -78,7 +78,7 @@ class Spoilt:
 
     origin: Sent
     taken: bool  # the receiver's kernel hands it on
-    harmless: bool  # nothing that a program looks at was changed
+    harmless: bool  # its header still says the same
 
 
 Placed = tuple[Act, Sent]

@@ -58,7 +58,7 @@ FACTS = pa.schema(
         ("spoilt_down", pa.int32()),
         ("origin", pa.int64()),  # of an arrival that was corrupted: the pair of what had been sent
         ("taken", pa.bool_()),  # of such an arrival: it has a right checksum
-        ("harmless", pa.bool_()),  # of such an arrival: it means what was sent
+        ("harmless", pa.bool_()),  # of such an arrival: its header says what was sent
         ("meant", pa.list_(pa.string())),  # of such an arrival: the markers of what was sent
     ]
 )
@@ -97,7 +97,7 @@ def _relevant(spark: SparkSession, packets: DataFrame, log: RelayLog) -> DataFra
     )
     wanted = F.broadcast(spark.createDataFrame(contents))
     said = F.col("type").isNotNull() & F.col("text").isNotNull()
-    sense = F.when(said, F.xxhash64("type", "seq", "topic", "text").cast("string")).otherwise(F.col("md5"))
+    sense = F.when(said, F.xxhash64("type", "seq", "topic").cast("string")).otherwise(F.col("md5"))
     return (
         packets.where(F.col("direction").isNotNull())
         .withColumn("md5", F.md5("payload"))

@@ -6,20 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from rejudging import check
 from runbuilder import RunBuilder, datagram
 from test_carried import LinesRun
 
 from lab.impairments.wanted import Wanted
-from lab.model.results import Check, Results
+from lab.model.results import Results
 
 pytestmark = pytest.mark.spark
 Analysed = Callable[[RunBuilder], Results]
 LINK, UP, IN = "consumer1@consumers", "broker@consumers", "producer1@producers"
 CORRUPT = Wanted(corrupt_pct=10.0)
-
-
-def check(results: Results, name: str = "delivery") -> Check:
-    return next(one for one in results.checks if one.name == name)
 
 
 def failed(results: Results) -> set[str]:
@@ -53,30 +50,27 @@ def hit_on_the_way_out(run: RunBuilder, number: int, at: int, *, again: bool = F
 TYPE, ROOM, TEXT, TAG, PADDING = 0, 5, 10, 48, 400
 
 
-@pytest.mark.parametrize("at", [TYPE, ROOM, TEXT, TAG], ids=["type", "room", "text", "tag"])
-def test_what_arrives_corrupted_is_neither_lost_nor_delivered(analysed: Analysed, at: int) -> None:
-    run = run_of().everything(but=(2,))
-    hit_on_the_way_out(run, 2, at)
+def test_what_arrives_corrupted_is_neither_lost_nor_delivered_nor_invented(analysed: Analysed) -> None:
+    """Wherever the bit is; and a program that shows what it got has invented nothing."""
+    run = run_of(messages=5).everything(but=(2, 3, 4, 5))
+    hit_on_the_way_out(run, 2, TYPE)
+    hit_on_the_way_out(run, 3, ROOM)
+    for number, at in ((4, TEXT), (5, TAG)):
+        becomes = hit_on_the_way_out(run, number, at)
+        run.show("consumer1", becomes[6:].rstrip(b"\0").decode(), 100 * number + 2)
     results = analysed(run)
     assert failed(results) == {"delivery"}
+    assert check(results, "fabricated").observed == "0 fabricated"
+    assert check(results).observed == "20.00 % (1 of 5)"
     observed = results.links[LINK].down.observed
-    assert (observed.lost, observed.duplicates, observed.corrupted, observed.offered) == (0, 0, 1, 4)
-    (autopsy,) = results.autopsies
-    assert autopsy.cause == "corrupted"
+    assert (observed.lost, observed.duplicates, observed.corrupted, observed.offered) == (0, 0, 4, 5)
+    assert [autopsy.cause for autopsy in results.autopsies] == ["corrupted"] * 4
+    autopsy = results.autopsies[0]
     assert autopsy.text == (
         f"{run.marker(1, 2)} to consumer1: sent once by broker and corrupted by the lab on {LINK}, "
         f"frame 3 of {UP}.pcap: it arrived so, frame 3 of {LINK}.pcap."
     )
     assert [one.capture for one in autopsy.evidence] == [UP, LINK]
-
-
-def test_a_program_that_shows_what_it_got_has_invented_nothing(analysed: Analysed) -> None:
-    run = run_of().everything(but=(2,))
-    becomes = hit_on_the_way_out(run, 2, TAG)
-    run.show("consumer1", becomes[6:].rstrip(b"\0").decode(), 202)
-    results = analysed(run)
-    assert failed(results) == {"delivery"}
-    assert check(results, "fabricated").observed == "0 fabricated"
 
 
 def test_the_same_without_an_entry_is_invented(analysed: Analysed) -> None:
@@ -95,55 +89,41 @@ def test_a_bit_of_the_padding_changes_nothing(analysed: Analysed) -> None:
     assert results.links[LINK].down.observed.corrupted == 1
 
 
-def test_sent_again_it_arrives(analysed: Analysed) -> None:
-    run = run_of(Wanted(corrupt_pct=10.0, checksum="wrong")).everything(but=(2,))
+def test_a_wrong_checksum_is_not_the_consumers_fault(analysed: Analysed) -> None:
+    """The second is sent again, the third, which a fault has hit, is not."""
+    fault = {"action": "corrupt", "checksum": "wrong", "title": "corrupt PUB nth 4"}
+    run = run_of(Wanted(corrupt_pct=10.0, checksum="wrong"), faults=[fault], counted=[(5, 1)]).everything(but=(2, 3))
     hit_on_the_way_out(run, 2, PADDING, again=True)
+    hit_on_the_way_out(run, 3, PADDING)
+    run.relay_log[-1] |= {"why": "fault", "fault": 0}
     results = analysed(run)
-    assert results.verdict == "pass", results.checks
+    assert failed(results) == {"delivery"}
     assert results.metrics.latency_ms.max == pytest.approx(31.1)  # what was not taken has not arrived
     assert results.links[LINK].down.observed.lost == 0
-
-
-def test_a_wrong_checksum_is_not_the_consumers_fault(analysed: Analysed) -> None:
-    run = run_of(Wanted(corrupt_pct=10.0, checksum="wrong")).everything(but=(2,))
-    hit_on_the_way_out(run, 2, PADDING)
-    results = analysed(run)
-    assert failed(results) == {"delivery"}
     (autopsy,) = results.autopsies
-    assert autopsy.cause == "corrupted"
-    assert autopsy.text.endswith(f"frame 3 of {LINK}.pcap, with a wrong checksum, and was not taken.")
-
-
-@pytest.mark.parametrize("forwarded", [True, False])
-def test_corrupted_on_its_way_to_the_broker(analysed: Analysed, forwarded: bool) -> None:
-    run = run_of(link=IN).everything(but=(2,))
-    payload = message(run, 2)
-    becomes = flipped(payload, TEXT)
-    run.send("producer1", "broker", payload, 200, becomes=becomes)
-    run.did("corrupted", "corrupt", IN, "producer1", "broker", payload, 200, becomes=becomes)
-    if forwarded:
-        run.send("broker", "consumer1", becomes, 201)
-        run.show("consumer1", becomes[6:].rstrip(b"\0").decode(), 202)
-    results = analysed(run)
-    assert failed(results) == {"delivery"}
-    (autopsy,) = results.autopsies
-    assert autopsy.cause == "corrupted"
-    assert (
-        f"sent once by producer1 and corrupted by the lab on {IN}, frame 3 of {IN}.pcap: it arrived so, "
-        in autopsy.text
-    )
-    assert results.links[IN].up.observed.corrupted == 1
-
-
-def test_by_a_fault(analysed: Analysed) -> None:
-    fault = {"action": "corrupt", "checksum": "wrong", "title": "corrupt PUB nth 2"}
-    run = run_of(Wanted(), faults=[fault], counted=[(4, 1)]).everything(but=(2,))
-    hit_on_the_way_out(run, 2, TEXT)
-    run.relay_log[0] |= {"why": "fault", "fault": 0}
-    results = analysed(run)
-    assert failed(results) == {"delivery"}
-    assert f"corrupted by fault 1 (corrupt PUB nth 2) on {LINK}" in results.autopsies[0].text
+    assert (autopsy.cause, autopsy.marker) == ("corrupted", run.marker(1, 3))
+    assert f"corrupted by fault 1 (corrupt PUB nth 4) on {LINK}" in autopsy.text
+    assert autopsy.text.endswith(f"frame 6 of {LINK}.pcap, with a wrong checksum, and was not taken.")
     assert results.faults[0].hit[0].what == "corrupted"
+
+
+def test_corrupted_on_its_way_to_the_broker(analysed: Analysed) -> None:
+    """Whether the broker passes it on or not."""
+    run = run_of(link=IN).everything(but=(2, 3))
+    for number in (2, 3):
+        payload, ms = message(run, number), 100 * number
+        becomes = flipped(payload, TEXT)
+        run.send("producer1", "broker", payload, ms, becomes=becomes)
+        run.did("corrupted", "corrupt", IN, "producer1", "broker", payload, ms, becomes=becomes)
+        if number == 3:
+            run.send("broker", "consumer1", becomes, ms + 1)
+            run.show("consumer1", becomes[6:].rstrip(b"\0").decode(), ms + 2)
+    results = analysed(run)
+    assert failed(results) == {"delivery"}
+    assert [autopsy.cause for autopsy in results.autopsies] == ["corrupted"] * 2
+    told = f"sent once by producer1 and corrupted by the lab on {IN}, frame 3 of {IN}.pcap: it arrived so, "
+    assert told in results.autopsies[0].text
+    assert results.links[IN].up.observed.corrupted == 2
 
 
 class CorruptedLines(LinesRun):
