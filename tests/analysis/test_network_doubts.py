@@ -186,8 +186,12 @@ def test_no_doubt(examined: Examined, change: Change) -> None:
     assert unlike_pass(examined.again(change)) == {}
 
 
-def test_a_relay_that_was_late_leaves_only_the_latency_open(examined: Examined) -> None:
-    results = examined.again(counters("up", late_p99_ms=3.1))
+def test_a_relay_that_was_late_leaves_only_a_latency_open_that_is_too_long(examined: Examined) -> None:
+    late = counters("up", late_p99_ms=3.1)
+    assert unlike_pass(examined.again(late)) == {}, "it only adds to what is measured"
+    strict = {**examined.facts.run.plan.expect, "latency": {"p50": {"op": "<", "ms": 0.001}}}
+    assert unlike_pass(examined.again(expect=strict)) == {"latency": "fail"}
+    results = examined.again(late, expect=strict)
     assert unlike_pass(results) == {"latency": "unknown"}
     assert (
         check(results, "latency").reason == f"the relay was late on {LINK} (up): 1 % of its packets by 3.1 ms or more"
