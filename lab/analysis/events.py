@@ -1,7 +1,8 @@
 """Traffic and output → events: what a message meant where it was seen.
 
-published, received, forwarded, arrived are the four taps a message passes; acked and other are everything
-else that carries its marker; shown comes from the consumer's output.
+published, received, forwarded, arrived are the four taps a message passes; spoilt-in and spoilt-out are the second
+and the last of these with a packet that the network had corrupted, whether that did harm or not, made is a marker that
+came of it; acked and other are everything else that carries its marker; shown comes from the consumer's output.
 """
 
 from __future__ import annotations
@@ -35,25 +36,35 @@ def shown_lines(spark: SparkSession, run: Run) -> DataFrame:
     return from_files(spark, logs, [size_of(log.path) for log in logs], read_log, SCHEMA)
 
 
-def events_of(traffic: DataFrame, shown: DataFrame, messages: DataFrame, table: Table | None) -> DataFrame:
-    """One row for each marker of each packet, and for each marker of each line shown."""
+def events_of(
+    traffic: DataFrame,
+    shown: DataFrame,
+    messages: DataFrame,
+    table: Table | None,
+    spoilt: DataFrame | None = None,
+) -> DataFrame:
+    """One row for each marker of each packet, and for each marker of each line shown.
+
+    `spoilt` are packets that arrived corrupted: rows of packets also where `traffic` has rows of messages.
+    """
     seen = traffic.where(F.col("markers").isNotNull()).select(
         F.explode("markers").alias("marker"),
-        kind_of(table).alias("kind"),
-        "node",
-        F.when(F.col("role") == "consumer", F.col("node"))
-        .when(F.col("peer_role") == "consumer", F.col("peer"))
-        .alias("consumer"),
-        "capture",
-        "frame",
-        "time_ns",
+        F.when(F.col("harmless") & F.col("taken") | F.col("harmless").isNull(), kind_of(table))
+        .otherwise("other")
+        .alias("kind"),
+        F.col("harmless").isNotNull().alias("changed"),
+        *_where(),
         "type",
         "seq",
         F.col("topic").alias("wire_topic"),
         F.col("text").alias("wire_text"),
         "lost",
         "again",
+        "unsent",
+        "acts",
     )
+    if spoilt is not None:
+        seen = seen.unionByName(_spoilt(spoilt), allowMissingColumns=True)
     told = shown.select(
         "marker",
         F.lit("shown").alias("kind"),
@@ -66,13 +77,36 @@ def events_of(traffic: DataFrame, shown: DataFrame, messages: DataFrame, table: 
     planned = messages.withColumn("planned", F.lit(True))
     # A message counts as published only on its own producer's link.
     stranger = (F.col("kind") == "published") & ~F.coalesce(F.col("node") == F.col("producer"), F.lit(False))
+    altered = F.coalesce(~_holds(table), F.lit(False))
+    spoiled = F.coalesce(F.col("changed"), F.lit(False)) & altered
     return (
         seen.unionByName(told, allowMissingColumns=True)
         .join(planned, "marker", "left")
-        .withColumn("planned", F.coalesce("planned", F.lit(False)))
-        .withColumn("kind", F.when(stranger, "other").otherwise(F.col("kind")))
-        .withColumn("altered", F.coalesce(~_holds(table), F.lit(False)))
-        .drop("wire_text", "text")
+        .withColumns(
+            {
+                "planned": F.coalesce("planned", F.lit(False)),
+                "kind": F.when(stranger | spoiled, "other").otherwise(F.col("kind")),
+                "altered": altered,
+            }
+        )
+        .drop("wire_text", "text", "changed")
+    )
+
+
+def _where() -> list[Column]:
+    consumer = F.when(F.col("role") == "consumer", F.col("node")).when(F.col("peer_role") == "consumer", F.col("peer"))
+    return [F.col("node"), consumer.alias("consumer"), *map(F.col, ("capture", "frame", "time_ns"))]
+
+
+def _spoilt(packets: DataFrame) -> DataFrame:
+    """For each marker of what had been sent, and for each that stands there now."""
+    way = F.concat_ws(" ", "role", "direction", "peer_role")
+    kind = F.when(way == "broker down producer", "spoilt-in").when(way == "consumer down broker", "spoilt-out")
+    meant = packets.select(
+        F.explode("meant").alias("marker"), F.coalesce(kind, F.lit("other")).alias("kind"), *_where()
+    )
+    return meant.unionByName(
+        packets.select(F.explode("markers").alias("marker"), F.lit("made").alias("kind"), *_where())
     )
 
 
