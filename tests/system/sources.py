@@ -15,10 +15,11 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     return value
 
 
-def tc_drops(folder: Path, role: str) -> int:
-    """The kernel's own count on the links of that role."""
-    links = manifest_of(folder)["links"]
-    return sum(link["tc_dropped"] for name, link in links.items() if name.startswith(role))
+def lost_in_the_network(folder: Path, role: str) -> int:
+    """By the counters of the kernel and of the relay, on the links of that role."""
+    links = [link for name, link in manifest_of(folder)["links"].items() if name.startswith(role)]
+    relayed = [link["relay"][way]["lost"] for link in links if link["relay"] for way in ("up", "down")]
+    return sum(link["tc_dropped"] for link in links) + sum(sum(lost.values()) for lost in relayed)
 
 
 def counters(folder: Path, role: str, key: str) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, SCENARIOS, Runner
-from sources import missing_by_hand, missing_in, tc_drops, tshark
+from sources import lost_in_the_network, missing_by_hand, missing_in, tshark
 
 from lab.model.results import Results
 from lab.protocols.catalog import PROTOCOLS
@@ -36,7 +36,7 @@ def test_both_runtimes_agree(run_here: Runner, name: str) -> None:
         assert results.runtime == runtime
         assert missing_in(results) == missing_by_hand(folder)
         if name == "lossy-none":
-            assert results.metrics.missing == tc_drops(folder, "consumer")
+            assert results.metrics.missing == lost_in_the_network(folder, "consumer")
         told[runtime] = [(check.name, check.verdict, check.expected) for check in results.checks]
     assert told["compose"] == told["netns"]
 

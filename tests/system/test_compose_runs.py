@@ -14,7 +14,7 @@ from typing import Any
 import docker
 import pytest
 from conftest import SCENARIOS, Command, Runner
-from sources import counters, manifest_of, missing_by_hand, missing_in, shown_markers, tc_drops, tshark
+from sources import counters, lost_in_the_network, manifest_of, missing_by_hand, missing_in, shown_markers, tshark
 
 from lab.model.results import Results
 from lab.runtimes.base import NODE_LABEL, PART_LABEL, RUN_LABEL
@@ -36,7 +36,7 @@ def test_quickstart_passes_as_a_command(lab: Command, tmp_path: Path) -> None:
     results = Results.model_validate_json((folder / "results.json").read_text("utf-8"))
     assert results.metrics.published == 200
     assert results.metrics.delivered == 600
-    assert tc_drops(folder, "consumer") >= 1
+    assert lost_in_the_network(folder, "consumer") >= 1
     assert results.metrics.retransmissions >= 1
     assert_sound(folder)
     # The same folder elsewhere, judged again without an engine: the same bytes.
@@ -73,12 +73,12 @@ def test_lossy_none_fails_and_three_sources_agree(lab: Command, tmp_path: Path) 
     metrics = results.metrics
     assert metrics.missing > 0
     assert metrics.missing == 3 * metrics.published - counters(folder, "consumer", "received")
-    assert metrics.missing == tc_drops(folder, "consumer")
+    assert metrics.missing == lost_in_the_network(folder, "consumer")
     assert missing_in(results) == missing_by_hand(folder)
     # Link by link as well, and every one is explained by the frame that was lost.
     for link in ("consumer1@consumers", "consumer2@consumers", "consumer3@consumers"):
         lost = [one for one in results.autopsies if one.consumer == link.partition("@")[0]]
-        assert len(lost) == manifest_of(folder)["links"][link]["tc_dropped"] == results.links[link].down.observed.lost
+        assert len(lost) == lost_in_the_network(folder, link) == results.links[link].down.observed.lost
         assert all(re.search(r"lost .*consumers?\d*.*, frame \d+", one.text) for one in lost)
     assert [check.verdict for check in results.checks if check.name == "delivery"] == ["fail"]
     assert_sound(folder)
@@ -97,12 +97,12 @@ def test_the_other_scenarios_pass(run_here: Runner, name: str) -> None:
 def test_ten_quickstarts_pass_and_the_same_ten_without_arq_fail(run_here: Runner, seed: int) -> None:
     judged = run_here(SCENARIOS / "quickstart.yaml", seed=seed)
     assert judged.results.verdict == "pass"
-    assert tc_drops(judged.folder.path, "consumer") >= 1
+    assert lost_in_the_network(judged.folder.path, "consumer") >= 1
     assert judged.results.metrics.retransmissions >= 1
     text = (SCENARIOS / "quickstart.yaml").read_text("utf-8").replace("arq: sliding-window", "arq: none")
     judged = run_here(text, seed=seed)
     assert [one.name for one in judged.results.checks if one.verdict == "fail"] == ["delivery"]
-    assert judged.results.metrics.missing == tc_drops(judged.folder.path, "consumer")
+    assert judged.results.metrics.missing == lost_in_the_network(judged.folder.path, "consumer")
     assert missing_in(judged.results) == missing_by_hand(judged.folder.path)
 
 
