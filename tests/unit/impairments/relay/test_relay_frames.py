@@ -175,6 +175,15 @@ def test_no_checksum_stays_none() -> None:
     assert Ether(changed[10:])[UDP].chksum == 0
 
 
+def test_a_sum_of_nothing_is_written_as_all_ones() -> None:
+    """In UDP a checksum of 0 would say that there is none."""
+    needed = udp(b"\0\0")[50:52]  # as payload it makes the checksum come out as 0
+    frame = udp(bytes([needed[0] ^ 0x80, needed[1]]))
+    changed = flip(packet_of(frame), frame, 0, right=True)
+    assert packet_of(changed).text == needed
+    assert changed[50:52] == b"\xff\xff"
+
+
 @pytest.mark.parametrize(
     ("frame", "right", "wrong"),
     [

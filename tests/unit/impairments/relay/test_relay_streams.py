@@ -110,7 +110,7 @@ def test_nothing_is_read_behind_the_end() -> None:
     half.feed(SYN)
     assert texts(half.feed(segment(0, LINE[0], flags=17))) == ["hello 0"]
     assert half._framer is None
-    assert half.feed(segment(0, LINE[0])) == []
+    assert half.feed(segment(0, LINE[0] + LINE[1])) == []
     assert half.feed(segment(len(LINE[0]) + 1, LINE[1])) == []
 
 
