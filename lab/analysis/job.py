@@ -16,6 +16,7 @@ from lab.analysis.deliveries import deliveries_of, expected_of, subscriptions_of
 from lab.analysis.events import events_of, read_messages, shown_lines
 from lab.analysis.facts import Facts, count_deliveries, count_traffic, take_samples
 from lab.analysis.inputs import Run, open_run
+from lab.analysis.late import without_undue
 from lab.analysis.ledger import write_ledger
 from lab.analysis.links import Count, link_results
 from lab.analysis.metrics import metrics_of
@@ -76,7 +77,7 @@ def _find(spark: SparkSession, run: Run, scratch: Path) -> tuple[Facts, list[Cou
         carried = carriers(packets, traffic, table)
         events = kept(events_of(carried, shown_lines(spark, run), messages, table), scratch / "events.parquet")
         deliveries = kept(
-            deliveries_of(events, expected_of(messages, subscriptions_of(spark, run)), run),
+            deliveries_of(events, without_undue(expected_of(messages, subscriptions_of(spark, run)), run.plan), run),
             scratch / "deliveries.parquet",
         )
         write_ledger(traffic, run, links.lost, scratch)

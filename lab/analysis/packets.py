@@ -25,6 +25,7 @@ from lab.analysis.wire import table_of
 
 T = TypeVar("T")
 BYTES_A_TASK = 8_000_000
+OPEN_ROLES = ("broker", "service")  # with whom every node of a subnet may speak
 
 
 def taps_of(run: Run) -> list[Tap]:
@@ -148,7 +149,7 @@ def traffic_of(packets: DataFrame, *, guarded: bool = True, one_clock: bool = Tr
     sent = up & ip & ~F.coalesce(chores, F.lit(False))
     asks = up & (F.col("ethertype") == ARP) & F.col("ip_dst").isNotNull() & F.col("peer").isNull()
     blocked = (sent & ~_paired()) | asks
-    between_others = (F.col("role") != "broker") & (F.coalesce("peer_role", F.lit("")) != "broker")
+    between_others = ~F.col("role").isin(*OPEN_ROLES) & ~F.coalesce("peer_role", F.lit("")).isin(*OPEN_ROLES)
     marked = (
         packets.drop("eth_src", "eth_dst")
         .withColumn("payload_bytes", F.length("payload"))
