@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lab.analysis.background import Spark, SparkStart
 from lab.errors import InputError, LabError
 from lab.model.loader import Document, load
+from lab.model.plan import Message, Plan
 from lab.model.planner import Identity, make_messages, make_plan
 from lab.model.results import Results
 from lab.model.rules import check
@@ -56,6 +57,18 @@ class Judged:
     results: Results
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A run before it begins."""
+
+    plan: Plan
+    messages: list[Message]
+    folder: RunFolder
+    runtime: Runtime
+    record: Record
+    networks_made: Callable[[], None]
+
+
 def load_checked(path: Path) -> tuple[Scenario, Document]:
     """A scenario that could be run."""
     scenario, document = load(path)
@@ -67,6 +80,27 @@ def run_scenario(
     request: Request, progress: Progress, choice: Choice | None = None, spark: Spark | None = None
 ) -> Judged:
     """The whole of `lab run`; tests bring a runtime or a Spark of their own."""
+    with planned(request, progress, choice) as one:
+        spark = spark or SparkStart(request.master)
+        run = Run(
+            plan=one.plan,
+            messages=one.messages,
+            folder=one.folder,
+            runtime=one.runtime,
+            progress=progress,
+            record=one.record,
+            gate=spark.gate,
+            networks_made=one.networks_made,
+        )
+        run.execute()
+    return Judged(one.folder, analyse_run(one.folder, progress, spark))
+
+
+@contextlib.contextmanager
+def planned(
+    request: Request, progress: Progress, choice: Choice | None = None, *, by_hand: bool = False
+) -> Iterator[Planned]:
+    """A run that can begin, with its folder; while it lasts, nobody else has its addresses."""
     with stage(progress, "plan"):
         scenario, document = load_checked(request.scenario)
         who = Identity(new_run_id(), _seed(request, scenario), secrets.token_bytes(16))
@@ -76,7 +110,7 @@ def run_scenario(
         clear_away(progress, engine_known_missing=request.runtime == "auto" and runtime.name == "netns")
     with contextlib.ExitStack() as held:
         cidrs = _choose_subnets(scenario, document, runtime, progress, held)
-        plan = make_plan(scenario, document, who, cidrs)
+        plan = make_plan(scenario, document, who, cidrs).model_copy(update={"by_hand": by_hand})
         messages = make_messages(plan)
         folder = RunFolder.create(request.runs, scenario.name, who.run_id)
         folder.write_scenario(document.text)
@@ -85,22 +119,11 @@ def run_scenario(
         record.write_unfinished(folder.manifest)
         folder.link_latest(request.runs)
         progress.note(f"run folder: {printable(str(folder.path))}")
-        spark = spark or SparkStart(request.master)
-        run = Run(
-            plan=plan,
-            messages=messages,
-            folder=folder,
-            runtime=runtime,
-            progress=progress,
-            record=record,
-            gate=spark.gate,
-            networks_made=held.pop_all().close if scenario.subnets == "auto" else _nothing,
-        )
+        networks_made = held.pop_all().close if scenario.subnets == "auto" else _nothing
         try:
-            run.execute()
+            yield Planned(plan, messages, folder, runtime, record, networks_made)
         finally:
             folder.link_latest(request.runs)
-    return Judged(folder, analyse_run(folder, progress, spark))
 
 
 def analyse_run(folder: RunFolder, progress: Progress, spark: Spark) -> Results:

@@ -105,4 +105,5 @@ EDITOR = Protocol(
         Service("words", "consumers", WORDS_PORT, ("consumer",), "numbers in words, by SOAP", always=False),
     ),
     mutants=MUTANTS,
+    by_hand={"broker": ("-p", str(BROKER_PORT))},
 )
