@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lab.analysis.inputs import Run
+from lab.analysis.late import is_late
 
 
 def subscriptions_of(spark: SparkSession, run: Run) -> DataFrame:
@@ -103,6 +104,7 @@ def _way_out(events: DataFrame, run: Run) -> DataFrame:
 def _judged(rows: DataFrame, run: Run) -> DataFrame:
     shows = F.col("consumer").isin([n.name for n in run.plan.nodes if n.role == "consumer" and n.shows])
     due = F.col("expected")
+    timely = due & ~is_late(run.plan)  # what somebody asked for afterwards was not under way all the time
     # Without a retransmitting protocol every further arrival is a duplicate; with one, only a new message is.
     arrivals = F.col("arrived_fresh") if run.resends else F.col("arrived_times")
     surplus = F.greatest(F.when(shows, F.col("shown_times")).otherwise(arrivals) - 1, F.lit(0))
@@ -123,7 +125,7 @@ def _judged(rows: DataFrame, run: Run) -> DataFrame:
             "delivered": delivered,
             "duplicates": F.when(due, surplus).otherwise(0),
             "out_of_order": F.coalesce(seen & (before > F.col("number")), F.lit(False)),
-            **{name: F.when(due, F.col(to) - F.col(start)) for name, (start, to) in spans.items()},
+            **{name: F.when(timely, F.col(to) - F.col(start)) for name, (start, to) in spans.items()},
             "cause": F.when(due & ~delivered, _cause()),
             "strange": _strange(),
         }

@@ -79,7 +79,7 @@ def events_of(
         .join(planned, "marker", "left")
         .withColumn("planned", F.coalesce("planned", F.lit(False)))
         .withColumn("kind", F.when(stranger, "other").otherwise(F.col("kind")))
-        .withColumn("altered", F.coalesce(~F.contains("wire_text", "text"), F.lit(False)))
+        .withColumn("altered", F.coalesce(~_holds(table), F.lit(False)))
         .drop("wire_text", "text")
     )
 
@@ -104,6 +104,15 @@ def _spoilt(packets: DataFrame) -> DataFrame:
     return meant.unionByName(
         packets.select(F.explode("markers").alias("marker"), F.lit("made").alias("kind"), *_where())
     )
+
+
+def _holds(table: Table | None) -> Column:
+    """A message has the planned text; of one that is longer than a message can be, it has a part."""
+    whole = F.contains("wire_text", "text")
+    field = table.fields().get(table.follow.text or "") if table is not None else None
+    if field is None or field.size is None:
+        return whole
+    return whole | ((F.octet_length("text") > field.size) & F.contains("text", "wire_text"))
 
 
 def kind_of(table: Table | None) -> Column:

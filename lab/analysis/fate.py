@@ -14,6 +14,7 @@ from lab.analysis.packets import is_paired
 from lab.analysis.reading.link import ARP, IPV4, IPV6
 from lab.analysis.touched import FACTS, OF_PACKETS
 
+OPEN_ROLES = ("broker", "service")  # with whom every node of a subnet may speak
 UP, DOWN = "_up", "_down"
 NOTHING_DONE: dict[str, bool | float | int | str] = {
     "lost_up": 0,
@@ -49,7 +50,7 @@ def traffic_of(
     sent = up & ip & ~F.coalesce(chores, F.lit(False))
     asks = up & (F.col("ethertype") == ARP) & F.col("ip_dst").isNotNull() & F.col("peer").isNull()
     blocked = (sent & ~is_paired()) | asks
-    between_others = (F.col("role") != "broker") & (F.coalesce("peer_role", F.lit("")) != "broker")
+    between_others = ~F.col("role").isin(*OPEN_ROLES) & ~F.coalesce("peer_role", F.lit("")).isin(*OPEN_ROLES)
     marked = packets.withColumns(
         {
             "payload_bytes": F.length("payload"),

@@ -20,6 +20,7 @@ from lab.analysis.fate import traffic_of
 from lab.analysis.faults import fault_results, place
 from lab.analysis.hits import hits_of
 from lab.analysis.inputs import Run, open_run
+from lab.analysis.late import without_undue
 from lab.analysis.ledger import write_ledger
 from lab.analysis.links import Count, link_results
 from lab.analysis.metrics import metrics_of
@@ -89,7 +90,7 @@ def examine(spark: SparkSession, run: Run, scratch: Path) -> tuple[Facts, list[C
         spoilt = traffic.where(is_spoilt()) if facts is not None and run.corrupts else None
         events = kept(events_of(carried, shown_lines(spark, run), messages, table, spoilt), scratch / "events.parquet")
         deliveries = kept(
-            deliveries_of(events, expected_of(messages, subscriptions_of(spark, run)), run),
+            deliveries_of(events, without_undue(expected_of(messages, subscriptions_of(spark, run)), run.plan), run),
             scratch / "deliveries.parquet",
         )
         write_ledger(traffic, run, links.lost, scratch, log, facts)

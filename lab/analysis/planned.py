@@ -88,7 +88,8 @@ def _link_faults(plan: Plan, node: Node) -> Iterator[str]:
     if not _NAME.fullmatch(node.name):
         yield f"nodes: {shown(node.name)} is not the name of a node"
     subnets = [link.subnet for link in node.links]
-    if sorted(subnets) != (sorted(plan.subnets) if node.role == "broker" else [f"{node.role}s"]):
+    due = {"broker": sorted(plan.subnets), "service": sorted(set(subnets[:1]) & set(plan.subnets)) or ["services"]}
+    if sorted(subnets) != due.get(node.role, [f"{node.role}s"]):
         yield f"nodes: {node.name} is not linked to the subnets that a {node.role} has"
     for link in node.links:
         if link.name != f"{node.name}@{link.subnet}":
@@ -128,8 +129,8 @@ def check_messages(path: Path, plan: Plan) -> None:
                     raise unusable(path, "the plan has no such message", number)
                 if message.marker != make_marker(secret, *one) or message.marker not in message.text:
                     raise unusable(path, f"the marker is not that of message {one[1]} of {one[0]}", number)
-                if message.topic != plan.topic_of(message.number):
-                    raise unusable(path, f"message {one[1]} belongs to topic {plan.topic_of(one[1])}", number)
+                if message.topic != (topic := plan.topic_of(message.number, message.producer)):
+                    raise unusable(path, f"message {one[1]} belongs to topic {topic}", number)
                 found.add(one)
     except OSError as error:
         raise unreadable(path, error) from None

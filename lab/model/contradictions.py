@@ -11,6 +11,7 @@ from lab.model.plan import LinkImpairment
 from lab.model.scenario import MAX_MESSAGES, Scenario
 from lab.model.units import LARGEST_FRAME, LONGEST_S, counted
 from lab.protocols.catalog import PROTOCOLS
+from lab.protocols.mutants import MUTANTS
 
 LONGEST_RUN_S = 3600.0
 
@@ -48,7 +49,7 @@ def _check_settle(scenario: Scenario, document: Document, options: Mapping[str, 
             f"quiet ({quiet:g} s) is longer than at_most ({at_most:g} s), so it could never be reached",
             f"quiet of at most {at_most:g} s",
         )
-    silence = PROTOCOLS[scenario.protocol].silence_s.get(str(options.get("arq")), 0.0)
+    silence = PROTOCOLS[scenario.protocol].silence(options)
     if quiet <= silence:
         raise document.error(
             ("settle", "quiet"),
@@ -86,13 +87,16 @@ def check_network(scenario: Scenario, document: Document, ever: Sequence[LinkImp
 
 
 def _check_defects(scenario: Scenario, document: Document, options: Mapping[str, Any]) -> None:
+    arq = next((option for option in PROTOCOLS[scenario.protocol].options if option.name == "arq"), None)
     for node, name in scenario.mutants.items():
-        if name == "never-retransmits" and options.get("arq") == "none":
+        without = MUTANTS[scenario.protocol][name].without
+        if arq is not None and options.get("arq") in without:
+            better = next(choice for choice in arq.choices if choice not in without)
             raise document.error(
                 ("mutants", node),
-                "with arq none nobody retransmits, so never-retransmits makes no difference",
+                f"with arq {options['arq']} nobody retransmits, so {name} makes no difference",
                 "an arq that retransmits",
-                "options: {arq: sliding-window}",
+                f"options: {{arq: {better}}}",
             )
 
 

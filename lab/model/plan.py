@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from lab.impairments.wanted import Checksum, Wanted
 
 Direction = Literal["up", "down"]
-Role = Literal["broker", "producer", "consumer"]
+Role = Literal["service", "broker", "producer", "consumer"]  # a service has its role's name
 Wish = Literal["auto", "netem", "cbpf", "relay"]
 Action = Literal["drop", "delay", "duplicate", "corrupt", "hold", "cut"]
 ProgramAction = Literal["kill", "stop", "pause", "resume", "restart"]
@@ -128,6 +128,7 @@ class Plan(Value):
     nodes: tuple[Node, ...]
     topics: tuple[str, ...]
     create: tuple[str, ...]
+    own_topics: dict[str, tuple[str, ...]] = {}  # producer → its topics, where each names and creates its own
     subscriptions: dict[str, tuple[str, ...]]
     workload: Workload
     impairments: tuple[LinkImpairment, ...]  # from the start or from publish on
@@ -138,6 +139,8 @@ class Plan(Value):
     ends: Ends | None = None
     expect: dict[str, Any]
     settle: Settle
+    late: tuple[str, ...] = ()  # consumers that subscribe only when everything is published
+    last_phase: str | None = None  # what consumers are asked to do then
     impair_from: Literal["publish", "start"]
     wire: dict[str, Any] | None = None  # the protocol's wire table in its plain form
 
@@ -164,9 +167,17 @@ class Plan(Value):
     def links(self) -> tuple[Link, ...]:
         return tuple(link for node in self.nodes for link in node.links)
 
-    def topic_of(self, number: int) -> str:
-        """Messages go round the topics."""
-        return self.topics[(number - 1) % len(self.topics)]
+    def topic_of(self, number: int, producer: str = "") -> str:
+        """Messages go round the topics of their producer."""
+        topics = self.own_topics.get(producer, self.topics)
+        return topics[(number - 1) % len(topics)]
+
+    @property
+    def creations(self) -> dict[str, tuple[str, ...]]:
+        """Who creates which topics."""
+        if self.own_topics or not self.create:
+            return self.own_topics
+        return {self.role("producer")[0].name: self.create}
 
     def neighbours(self, subnet: str) -> tuple[str, ...]:
         """Every planned address of a subnet; never its gateway."""

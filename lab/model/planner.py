@@ -16,7 +16,8 @@ from lab.model.options import resolve_options
 from lab.model.plan import Ends, Link, Message, Node, Plan, Role, Settle, Subnet, Workload
 from lab.model.scenario import Comparison, Expectation, Scenario
 from lab.model.timing import resolve_timeline, states
-from lab.model.topology import node_roles
+from lab.model.topics import every_topic, own_topics
+from lab.model.topology import node_roles, services_on, sides_of
 from lab.protocols.catalog import PROTOCOLS
 from lab.protocols.wire.shipped import shipped
 from lab.protocols.wire.table import to_plain
@@ -37,7 +38,7 @@ class Identity:
 def make_plan(scenario: Scenario, document: Document, who: Identity, cidrs: dict[str, str]) -> Plan:
     """The plan of a checked scenario on the given subnets."""
     protocol = PROTOCOLS[scenario.protocol]
-    topics = protocol.topics(scenario.workload.topics)
+    topics = every_topic(scenario, protocol)
     nodes = _nodes(scenario, cidrs)
     options = resolve_options(scenario, document, protocol)
     table = shipped(protocol.name).with_options(options)
@@ -56,6 +57,7 @@ def make_plan(scenario: Scenario, document: Document, who: Identity, cidrs: dict
         nodes=nodes,
         topics=topics,
         create=tuple(topic for topic in topics if topic not in protocol.existing_topics),
+        own_topics=own_topics(scenario, protocol),
         subscriptions={
             node.name: tuple(scenario.subscriptions.get(node.name, topics)) for node in nodes if node.role == "consumer"
         },
@@ -73,6 +75,8 @@ def make_plan(scenario: Scenario, document: Document, who: Identity, cidrs: dict
         expect=expectations(scenario.expect),
         settle=Settle(quiet_s=scenario.settle.quiet, at_most_s=scenario.settle.at_most),
         wire=to_plain(table),
+        late=tuple(scenario.late),
+        last_phase=protocol.closing_phase(options),
         impair_from="start" if scenario.impair == "from-start" else "publish",
     )
 
@@ -86,24 +90,36 @@ def make_messages(plan: Plan) -> list[Message]:
         draw = random.Random(f"{plan.seed}/{producer.name}")
         for number in range(1, plan.workload.messages + 1):
             marker = make_marker(secret, producer.name, number)
-            text = protocol.reading(draw) + marker
-            if plan.workload.size is not None:
-                text = _filled(text, plan.workload.size)
-            topic = plan.topic_of(number)
+            text = _filled(protocol.reading(draw), marker, plan.workload.size or 0, protocol.max_text)
+            topic = plan.topic_of(number, producer.name)
             messages.append(Message(producer=producer.name, number=number, topic=topic, marker=marker, text=text))
     return messages
 
 
-def _filled(text: str, size: int) -> str:
-    missing = size - len(text.encode())
-    return text + " " + FILLER * (missing - 1) if missing > 0 else text
+def _filled(reading: str, marker: str, size: int, piece: int) -> str:
+    """A text of that size. One that is sent in pieces has its marker near its end, within one piece: it is not there
+    before all of it is there."""
+    missing = size - len(reading.encode()) - len(marker)
+    if missing <= 0:
+        return reading + marker
+    before = 0
+    if size > piece:
+        last = (size - 1) // piece * piece  # where the last piece begins
+        end = size if size - last >= len(marker) else last
+        before = end - len(marker) - len(reading.encode())
+    return reading + _filler(before)[::-1] + marker + _filler(missing - before)
+
+
+def _filler(length: int) -> str:
+    """A blank, and what follows it."""
+    return " " + FILLER * (length - 1) if length else ""
 
 
 def _nodes(scenario: Scenario, cidrs: dict[str, str]) -> tuple[Node, ...]:
     counts: dict[str, int] = {}
     nodes = []
     for name, role in node_roles(scenario).items():
-        sides = list(cidrs) if role == "broker" else [f"{role}s"]
+        sides = sides_of(scenario, name, role)
         counts[role] = counts.get(role, 0) + 1
         nodes.append(
             Node(
@@ -111,17 +127,18 @@ def _nodes(scenario: Scenario, cidrs: dict[str, str]) -> tuple[Node, ...]:
                 role=role,
                 mutant=scenario.mutants.get(name),
                 shows=role == "consumer",
-                links=tuple(_link(name, role, counts[role], side, cidrs[side]) for side in sides),
+                links=tuple(_link(scenario, name, role, counts[role], side, cidrs[side]) for side in sides),
             )
         )
     return tuple(nodes)
 
 
-def _link(name: str, role: Role, index: int, side: str, cidr: str) -> Link:
+def _link(scenario: Scenario, name: str, role: Role, index: int, side: str, cidr: str) -> Link:
     network = ipaddress.IPv4Network(cidr)
-    # Small subnets have no room for the readable numbering; there nodes follow the broker at once.
-    first = FIRST_NODE_HOST if network.num_addresses >= 256 else 3
-    host = 2 if role == "broker" else first + index - 1
+    services = services_on(scenario, side)
+    # Small subnets have no room for the readable numbering; there nodes follow broker and services at once.
+    first = FIRST_NODE_HOST if network.num_addresses >= 256 else 3 + len(services)
+    host = {"broker": 2, "service": 3 + services.index(name) if role == "service" else 0}.get(role, first + index - 1)
     return Link(name=f"{name}@{side}", subnet=side, address=_host(cidr, host), prefix=network.prefixlen)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import random
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 from lab.model import contradictions
@@ -16,7 +17,8 @@ from lab.model.names import nearest, one_of
 from lab.model.options import resolve_options
 from lab.model.scenario import Scenario, Subnets
 from lab.model.timing import resolve_timeline, states
-from lab.model.topology import node_roles, suggestion
+from lab.model.topics import published_topics
+from lab.model.topology import node_roles, subnet_sizes, suggestion
 from lab.model.units import counted, shown
 from lab.protocols.catalog import PROTOCOLS, Protocol
 from lab.protocols.mutants import MUTANTS
@@ -37,8 +39,10 @@ def check(scenario: Scenario, document: Document) -> None:
         raise document.error(("protocol",), what, one_of(known), nearest(scenario.protocol, known))
     options = resolve_options(scenario, document, protocol)
     _check_topics(scenario, document, protocol)
-    _check_size(scenario, document, protocol)
+    _check_size(scenario, document, protocol, options)
+    _check_services(scenario, document, protocol)
     _check_subscriptions(scenario, document, protocol)
+    _check_late(scenario, document, protocol)
     _check_mutants(scenario, document, protocol)
     _check_network(scenario, document, protocol, options)
     _check_subnets(scenario, document)
@@ -59,8 +63,8 @@ def smallest_text(scenario: Scenario, protocol: Protocol) -> int:
     return len(reading.encode()) + producer + len(str(scenario.workload.messages)) + LONGEST_MARKER_TAIL
 
 
-def _check_size(scenario: Scenario, document: Document, protocol: Protocol) -> None:
-    smallest, largest = smallest_text(scenario, protocol), protocol.max_text
+def _check_size(scenario: Scenario, document: Document, protocol: Protocol, options: Mapping[str, Any]) -> None:
+    smallest, largest = smallest_text(scenario, protocol), protocol.text_limit(options)
     size = scenario.workload.size
     if size is not None and not smallest <= size <= largest:
         what = f"a text of {counted(size, 'byte')} is too {'short' if size < smallest else 'long'}"
@@ -70,8 +74,7 @@ def _check_size(scenario: Scenario, document: Document, protocol: Protocol) -> N
 
 def _check_subscriptions(scenario: Scenario, document: Document, protocol: Protocol) -> None:
     consumers = [name for name, role in node_roles(scenario).items() if role == "consumer"]
-    # Messages go round the topics, so with fewer messages than topics the last topics get none.
-    topics = list(protocol.topics(scenario.workload.topics))[: scenario.workload.messages]
+    topics = published_topics(scenario, protocol)
     for node, wanted in scenario.subscriptions.items():
         if node not in consumers:
             what = f"there is no consumer {shown(node)}"
@@ -86,9 +89,35 @@ def _check_subscriptions(scenario: Scenario, document: Document, protocol: Proto
                 raise document.error(path, f"the topic {shown(topic)} stands twice for {node}", "each topic once")
 
 
+def _check_services(scenario: Scenario, document: Document, protocol: Protocol) -> None:
+    known = [service.name for service in protocol.services]
+    for index, name in enumerate(scenario.services or ()):
+        if name not in known:
+            expected = one_of(known) if known else f"no services: {protocol.name} has none"
+            raise document.error(
+                ("services", index), f"there is no service {shown(name)}", expected, nearest(name, known)
+            )
+        if name in (scenario.services or ())[:index]:
+            raise document.error(("services", index), f"the service {shown(name)} stands twice", "each service once")
+
+
+def _check_late(scenario: Scenario, document: Document, protocol: Protocol) -> None:
+    """What is due to a late consumer must follow from the plan alone."""
+    consumers = [name for name, role in node_roles(scenario).items() if role == "consumer"]
+    for index, name in enumerate(scenario.late):
+        if name not in consumers:
+            hint = suggestion(scenario, name, consumers)
+            raise document.error(("late", index), f"there is no consumer {shown(name)}", one_of(consumers), hint)
+        if name in scenario.late[:index]:
+            raise document.error(("late", index), f"{name} stands twice", "each consumer once")
+    if scenario.late and protocol.due_before == "last" and scenario.nodes.producers > 1:
+        what = "a late consumer gets the last message of a topic, which of several producers' it is nobody can plan"
+        raise document.error(("late",), what, "one producer", "nodes: {producers: 1, …}")
+
+
 def _check_mutants(scenario: Scenario, document: Document, protocol: Protocol) -> None:
-    roles = node_roles(scenario)
-    of_protocol = {name: mutant for name, mutant in MUTANTS.items() if protocol.name in mutant.protocols}
+    roles: dict[str, str] = {node: node if role == "service" else role for node, role in node_roles(scenario).items()}
+    of_protocol = MUTANTS[protocol.name]
     for node, name in scenario.mutants.items():
         path = ("mutants", node)
         if node not in roles:
@@ -115,7 +144,10 @@ def _check_network(scenario: Scenario, document: Document, protocol: Protocol, o
 def _check_subnets(scenario: Scenario, document: Document) -> None:
     if not isinstance(scenario.subnets, Subnets):
         return
-    counts = {"producers": scenario.nodes.producers, "consumers": scenario.nodes.consumers}
+    counts = subnet_sizes(scenario)
+    if ("services" in counts) != (scenario.subnets.services is not None):
+        what = "has services on a subnet of their own" if "services" in counts else "has no services on a third subnet"
+        raise document.error(("subnets",), f"{scenario.protocol} {what}", f"the subnets {', '.join(counts)}")
     networks = {side: ipaddress.IPv4Network(getattr(scenario.subnets, side)) for side in counts}
     for side, network in networks.items():
         if not any(network.subnet_of(private) for private in PRIVATE):
@@ -130,9 +162,10 @@ def _check_subnets(scenario: Scenario, document: Document) -> None:
                 f"room for {needed} addresses: /{prefix} or a shorter prefix",
                 str(network.supernet(new_prefix=prefix)),
             )
-    if networks["producers"].overlaps(networks["consumers"]):
-        raise document.error(
-            ("subnets", "consumers"),
-            f"{networks['consumers']} overlaps the producers' {networks['producers']}",
-            "two subnets without a common address",
-        )
+    for one, other in combinations(networks, 2):
+        if networks[one].overlaps(networks[other]):
+            raise document.error(
+                ("subnets", other),
+                f"{networks[other]} overlaps the {one}' {networks[one]}",
+                "two subnets without a common address",
+            )

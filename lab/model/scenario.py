@@ -37,6 +37,10 @@ class Subnets(Strict):
 
     producers: Annotated[Network, Field(examples=["172.20.0.0/24"])]
     consumers: Annotated[Network, Field(examples=["172.30.0.0/24"])]
+    services: Annotated[
+        Network | None,
+        Field(description="only of protocols that have services there", examples=["172.31.0.0/24"]),
+    ] = None
 
 
 def _as_subnets(value: Any) -> Any:
@@ -140,6 +144,21 @@ class Scenario(Strict):
             default_factory=dict,
         ),
     ]
+    late: Annotated[
+        list[str],
+        Field(
+            description="consumers that subscribe only when everything is published",
+            examples=[["consumer2"]],
+            default_factory=list,
+        ),
+    ]
+    services: Annotated[
+        list[str] | None,
+        Field(
+            description="the protocol's services that shall run; without it all that it cannot do without",
+            examples=[["storage", "words"]],
+        ),
+    ] = None
     impairments: Annotated[
         list[Impairment], Field(examples=[[{"on": "consumers", "loss": "5%"}]], default_factory=list)
     ]

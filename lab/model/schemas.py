@@ -85,10 +85,11 @@ def _option_schema(option: Option) -> dict[str, Any]:
 
 
 def _mutants_schema() -> dict[str, Any]:
-    """Which defects each node can have."""
+    """Which defects each node can have, in any protocol."""
+    every = [mutant for mutants in MUTANTS.values() for mutant in mutants.values()]
     nodes = {"broker": "^broker$", "producer": f"^producer{_INDEX}$", "consumer": f"^consumer{_INDEX}$"}
     return {
-        pattern: {"enum": sorted(name for name, mutant in MUTANTS.items() if mutant.role == role)}
+        pattern: {"enum": sorted({mutant.name for mutant in every if mutant.role == role})}
         for role, pattern in nodes.items()
     }
 

@@ -1,4 +1,4 @@
-"""The lab at the controls: JSON lines in, `@lab {json}` lines out. Must not know sockets or bytes.
+"""The lab at the controls: JSON lines in, `@lab {json}` lines out. Must not know protocols, sockets or bytes.
 
 One phase at a time; a command that comes during a phase waits for its end, except stop. A
 command that cannot be understood gets `{"event": "error"}` and nothing else happens.
@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from typing import Any
+from typing import Any, get_args
 
 from lab.node.output import Output
-from lab.protocols.rooms import texts
-from lab.protocols.rooms.core import Answered, Core, Event, PublishDone, Said, room_number
-from lab.protocols.rooms.publisher import Publisher
-from lab.protocols.rooms.subscriber import Subscriber
+from lab.protocols.core import Answered, Core, Event, PhaseDone, Publication, PublishDone, Ready, Said, TopicPhase
 
 
 class Control:
@@ -30,7 +27,8 @@ class Control:
         self._problems: list[str] = []
 
     def start(self, now: float) -> None:
-        self._output.lab(event="ready")
+        if self._core.starts_ready:
+            self._output.lab(event="ready")
 
     def line(self, text: str, now: float) -> None:
         if not text.strip():
@@ -55,50 +53,56 @@ class Control:
     def event(self, event: Event, now: float) -> None:
         if isinstance(event, Said):
             self._output.line(event.text)
-        elif isinstance(event, Answered):
-            if not (event.ok or event.outcome == texts.ROOM_EXISTS):
-                self._problems.append(f"{event.room}: {event.outcome or texts.NO_ANSWER}")
+        elif isinstance(event, Ready):
+            self._output.lab(event="ready")
+        elif self._phase is not None:
+            self._settle(event, now)
+
+    def _settle(self, event: Event, now: float) -> None:
+        """Something that the phase was waiting for."""
+        if isinstance(event, Answered):
+            if not (event.ok or event.already):
+                self._problems.append(f"{event.topic}: {event.outcome or 'No answer.'}")
             self._answers_due -= 1
             if self._answers_due == 0:
                 self._done(now)
-        else:
-            self._published(event, now)
-
-    def _published(self, event: PublishDone, now: float) -> None:
-        if event.sent < event.planned:
-            self._problems.append(f"the broker was given up after {event.sent} of {event.planned} messages")
-        self._done(now, sent=event.sent, refused=event.refused, unanswered=event.unanswered)
+        elif isinstance(event, PublishDone):
+            if event.sent < event.planned:
+                self._problems.append(f"the broker was given up after {event.sent} of {event.planned} messages")
+            self._done(now, sent=event.sent, refused=event.refused, unanswered=event.unanswered)
+        elif isinstance(event, PhaseDone):
+            if not event.ok:
+                self._problems.append(event.detail or "failed")
+            self._done(now, **event.numbers)
 
     def _next_phase(self, now: float) -> None:
         while self._commands and self._phase is None:
             command = self._commands.popleft()
             self._phase = str(command["do"])
             try:
-                self._begin(command, now)
+                self._begin(self._phase, command, now)
             except (ValueError, TypeError, KeyError) as error:
                 self._problems.append(f"{command['do']}: {error!r}")
                 self._done(now)
 
-    def _begin(self, command: dict[str, Any], now: float) -> None:
-        core = self._core
-        if self._phase == "publish" and isinstance(core, Publisher):
+    def _begin(self, phase: str, command: dict[str, Any], now: float) -> None:
+        if phase == "publish":
             rate = command.get("rate_per_s")
-            messages = [(_room(entry["topic"]), str(entry["text"])) for entry in command["messages"]]
-            core.publish(messages, None if rate is None else float(rate), now)
-            return
-        if self._phase == "create" and isinstance(core, Publisher):
-            ask = core.create
-        elif self._phase == "subscribe" and isinstance(core, Subscriber):
-            ask = core.subscribe
-        elif self._phase == "unsubscribe" and isinstance(core, Subscriber):
-            ask = core.unsubscribe
+            messages = [_publication(entry) for entry in command["messages"]]
+            self._core.workload(messages, None if rate is None else float(rate), now)
+        elif phase in get_args(TopicPhase):
+            self._ask(phase, command["topics"], now)  # type: ignore[arg-type]
         else:
-            raise ValueError("not something this role can do")
-        rooms = [_room(topic) for topic in command["topics"]]
-        self._answers_due = len(rooms)
-        for room in rooms:
-            ask(room, now)
-        if not rooms:
+            self._core.phase(phase, command, now)
+
+    def _ask(self, phase: TopicPhase, topics: list[object], now: float) -> None:
+        for topic in topics:
+            try:
+                self._core.request(phase, str(topic), now)
+                self._answers_due += 1
+            except ValueError as error:
+                self._problems.append(f"{topic}: {error}")
+        if not self._answers_due:
             self._done(now)
 
     def _done(self, now: float, **numbers: int) -> None:
@@ -111,8 +115,5 @@ class Control:
         self._next_phase(now)
 
 
-def _room(topic: object) -> int:
-    room = room_number(str(topic))
-    if room is None:
-        raise ValueError(f"there can be no room {topic!r}")
-    return room
+def _publication(entry: dict[str, Any]) -> Publication:
+    return Publication(str(entry["topic"]), str(entry["text"]), int(entry.get("number", 0)))

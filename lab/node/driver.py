@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from lab.node.output import Output
-from lab.protocols.rooms.core import Core, Event, Said
+from lab.protocols.core import Event, Said
 
 
 class Driver(Protocol):
@@ -29,12 +29,10 @@ class Unattended:
     ended = False
     reads_input = False
 
-    def __init__(self, core: Core, output: Output) -> None:
+    def __init__(self, output: Output) -> None:
         self._output = output
-        self._ports = core.ports
 
-    def start(self, now: float) -> None:
-        self._output.line(f"Waiting for packets on port {', '.join(map(str, self._ports))}.")
+    def start(self, now: float) -> None: ...
 
     def line(self, text: str, now: float) -> None: ...
 

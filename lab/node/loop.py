@@ -1,6 +1,7 @@
 """One event loop around a core and its driver: sockets, standard input, signals. Must not know the protocol.
 
-It never sleeps: it waits for whatever comes first, a datagram, a line, a timer or a signal.
+It never sleeps: it waits for whatever comes first, a datagram, bytes, a line, a timer or a signal. It ends when the
+driver or the core has ended, or on SIGTERM and SIGINT; what the core sends with its last word still leaves.
 """
 
 from __future__ import annotations
@@ -10,36 +11,38 @@ import selectors
 import signal
 import socket
 import time
-from collections import deque
-from collections.abc import Callable
 
+from lab.node.connections import Connections
+from lab.node.datagrams import Datagrams
 from lab.node.driver import Driver
+from lab.node.files import Files
 from lab.node.output import Output
-from lab.protocols.rooms.core import Core, Datagram
+from lab.protocols.core import Core, Ended, FileWritten, earliest
 
-BATCH = 64  # datagrams taken from one socket before others get their turn
-RECEIVE_BUFFER = 4 * 1024 * 1024
+LAST_WORDS_S = 1.0  # so long a program that ends waits for peers to take what it still has for them
 
 
 class Loop:
-    def __init__(self, core: Core, output: Output, bind: str) -> None:
+    def __init__(self, core: Core, output: Output, bind: str, files: Files | None = None) -> None:
         self._core = core
         self._output = output
-        self._bind = bind
         self._selector = selectors.DefaultSelector()
-        self._sockets: dict[int, socket.socket] = {}
-        self._unsent: deque[Datagram] = deque()
+        self._datagrams = Datagrams(core, self._selector, bind, output.line)
+        self._connections = Connections(core, self._selector, bind)
+        self._files = files or Files(None)
         self._partial = bytearray()
         self._input_open = False
         self._told_to_end = False
+        self._code = 0
 
-    def run(self, driver: Driver, first_lines: list[str], input_fd: int) -> None:
-        """Until the driver has ended or a signal came. OSError if a port the core needs cannot be had."""
+    def run(self, driver: Driver, first_lines: list[str], input_fd: int) -> int:
+        """Until the driver has ended or a signal came; the exit code. OSError if a port cannot be had."""
         wake, woken = socket.socketpair()
         try:
-            for port in self._core.ports:
-                self._open(port)
             self._catch_signals(wake, woken)
+            self._datagrams.open()
+            self._connections.open()
+            self._core.start(time.monotonic())
             driver.start(time.monotonic())
             for line in first_lines:
                 driver.line(line, time.monotonic())
@@ -47,14 +50,17 @@ class Loop:
                 self._watch_input(driver, input_fd)
             while not (driver.ended or self._told_to_end):
                 self._turn(driver)
-            self._hand_over(driver)
+            self._last_words(driver)
             driver.finish()
             self._output.flush()
         finally:
             signal.set_wakeup_fd(-1)
-            for sock in (*self._sockets.values(), wake, woken):
-                sock.close()
+            self._datagrams.close()
+            self._connections.close()
+            wake.close()
+            woken.close()
             self._selector.close()
+        return self._code
 
     def _catch_signals(self, wake: socket.socket, woken: socket.socket) -> None:
         def told(*_: object) -> None:
@@ -69,13 +75,16 @@ class Loop:
 
     def _turn(self, driver: Driver) -> None:
         self._hand_over(driver)
-        if driver.ended:
-            return
+        if not (driver.ended or self._told_to_end):
+            self._wait(None)
+
+    def _wait(self, end: float | None) -> None:
         timer = self._core.get_timer()
-        wait = None if timer is None else max(0.0, timer - time.monotonic())
-        for key, mask in self._selector.select(wait):
+        first = earliest(timer, self._connections.get_timer(), end)
+        for key, mask in self._selector.select(None if first is None else max(0.0, first - time.monotonic())):
             key.data(mask)
         now = time.monotonic()
+        self._connections.handle_timer(now)
         if timer is not None and timer <= now:
             self._core.handle_timer(now)
 
@@ -83,65 +92,25 @@ class Loop:
         """What the core has to say goes to the driver, what it has to send to the network."""
         now = time.monotonic()
         while (event := self._core.next_event()) is not None:
-            driver.event(event, now)
-        self._unsent.extend(self._core.datagrams_to_send(now))
-        self._send()
+            if isinstance(event, FileWritten):
+                self._files.write(event)
+            elif isinstance(event, Ended):
+                self._told_to_end, self._code = True, event.code
+            else:
+                driver.event(event, now)
+        self._datagrams.send(self._core.datagrams_to_send(now))
+        self._connections.take(self._core.actions_to_take(now))
         self._output.flush()
 
-    def _send(self) -> None:
-        while self._unsent:
-            datagram = self._unsent.popleft()
-            sock = self._socket_for(datagram)
-            if sock is None:
-                continue
-            try:
-                sock.sendto(datagram.data, datagram.address)
-            except BlockingIOError:
-                self._unsent.appendleft(datagram)
-                self._selector.modify(
-                    sock, selectors.EVENT_READ | selectors.EVENT_WRITE, self._reader(sock, datagram.local)
-                )
-                return
-            except OSError:
-                self._core.counters["send_errors"] += 1
-
-    def _socket_for(self, datagram: Datagram) -> socket.socket | None:
-        sock = self._sockets.get(datagram.local)
-        if sock is None:
-            try:
-                sock = self._open(datagram.local)
-            except OSError as error:
-                self._core.counters["send_errors"] += 1
-                self._output.line(f"Port {datagram.local} cannot be used: {error.strerror}")
-        return sock
-
-    def _open(self, port: int) -> socket.socket:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-            if self._core.broadcasts:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-            sock.bind((self._bind, port))
-        except OSError:
-            sock.close()
-            raise
-        self._sockets[port] = sock
-        self._selector.register(sock, selectors.EVENT_READ, self._reader(sock, port))
-        return sock
-
-    def _reader(self, sock: socket.socket, port: int) -> Callable[[int], None]:
-        def ready(mask: int) -> None:
-            if mask & selectors.EVENT_WRITE:
-                self._selector.modify(sock, selectors.EVENT_READ, ready)
-            for _ in range(BATCH):
-                try:
-                    data, address = sock.recvfrom(65536)
-                except OSError:
-                    return
-                self._core.receive_datagram(data, address, time.monotonic(), port)
-
-        return ready
+    def _last_words(self, driver: Driver) -> None:
+        end = time.monotonic() + LAST_WORDS_S
+        self._core.stop(time.monotonic())
+        self._hand_over(driver)
+        while self._connections.unsent and time.monotonic() < end:
+            self._wait(end)
+            self._hand_over(driver)
+        if self._files.failed:
+            self._core.counters["files_failed"] = self._files.failed
 
     def _watch_input(self, driver: Driver, fd: int) -> None:
         self._input_open = True

@@ -92,7 +92,7 @@ class Run:
             self.record.write_unfinished(self.folder.manifest)
             self.gate()
         with stage(self.progress, "programs"):
-            for role in ("broker", "producer", "consumer"):
+            for role in ("service", "broker", "producer", "consumer"):
                 self._start([node for node in self.plan.nodes if node.role == role])
 
     def _start(self, nodes: list[Node]) -> None:
@@ -110,18 +110,22 @@ class Run:
             self._impair()
         with stage(self.progress, "publish"), self._phase("publish"):
             self._publish()
+            self._subscribe(late=True)
+            self._last_phase()
         with stage(self.progress, "settle"):
             self._settle()
 
     def _create_topics(self) -> None:
-        if self.plan.create:
-            first = self.plan.role("producer")[0].name
-            self._programs.by_name[first].send(do="create", topics=list(self.plan.create))
-            self._programs.barrier([first], "done", "create", PHASE_TIMEOUT_S)
-            self._programs.require_ok([first], "create")
+        creators = self.plan.creations
+        for name, topics in creators.items():
+            self._programs.by_name[name].send(do="create", topics=list(topics))
+        if creators:
+            self._programs.barrier(creators, "done", "create", PHASE_TIMEOUT_S)
+            self._programs.require_ok(creators, "create")
 
-    def _subscribe(self) -> None:
-        wanted = {name: topics for name, topics in self.plan.subscriptions.items() if topics}
+    def _subscribe(self, *, late: bool = False) -> None:
+        named = {name: topics for name, topics in self.plan.subscriptions.items() if topics}
+        wanted = {name: topics for name, topics in named.items() if (name in self.plan.late) == late}
         for name, topics in wanted.items():
             self._programs.by_name[name].send(do="subscribe", topics=list(topics))
         self._programs.barrier(wanted, "done", "subscribe", PHASE_TIMEOUT_S)
@@ -147,6 +151,17 @@ class Run:
         for name in late:  # the program's own doing: what it did not send is missing, and the verdict says so
             if name not in self._timeline.ended:
                 self.progress.note(f"{name} did not finish publishing within {allowed:.0f} s")
+
+    def _last_phase(self) -> None:
+        """What consumers have to ask for, once everything is published."""
+        phase = self.plan.last_phase
+        if phase is not None:
+            consumers = [node.name for node in self.plan.role("consumer")]
+            for name in consumers:
+                self._programs.by_name[name].send(do=phase)
+            able = [name for name in consumers if name not in self._timeline.paused]
+            for name in self._programs.missing(able, "done", phase, PHASE_TIMEOUT_S):
+                self.progress.note(f"{name} was not done with {phase} within {PHASE_TIMEOUT_S:.0f} s")
 
     def _tell(self, producer: str, messages: list[Message]) -> None:
         told = [{"number": one.number, "topic": one.topic, "text": one.text} for one in messages]

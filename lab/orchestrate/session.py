@@ -19,6 +19,7 @@ from lab.model.results import Results
 from lab.model.rules import check
 from lab.model.runfolder import RunFolder, new_run_id, unwritable
 from lab.model.scenario import Scenario, Subnets
+from lab.model.topology import subnet_sizes
 from lab.model.units import printable
 from lab.orchestrate.clean import clear_away
 from lab.orchestrate.progress import Progress, stage
@@ -154,9 +155,8 @@ def _choose_subnets(
         held.enter_context(_fixed_lock(progress) if fixed else _subnet_lock(progress))
     taken = runtime.taken_subnets()
     if fixed is None:
-        counts = {"producers": scenario.nodes.producers, "consumers": scenario.nodes.consumers}
-        return subnets.pick(counts, taken)
-    wanted = {"producers": fixed.producers, "consumers": fixed.consumers}
+        return subnets.pick(subnet_sizes(scenario), taken)
+    wanted = {side: getattr(fixed, side) for side in subnet_sizes(scenario)}
     for side, cidr in wanted.items():
         who = subnets.clash(cidr, taken)
         if who:

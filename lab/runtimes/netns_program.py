@@ -53,7 +53,7 @@ class Program:
 
 def warm_up() -> None:
     """Load now whatever the program would load on its first steps, when it can read nothing any more."""
-    node_program._parser()
+    node_program.load()
 
 
 def start(program: Program, own_pids: int) -> tuple[int, int]:

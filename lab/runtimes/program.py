@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 
 from lab.model.plan import Node, Plan
+from lab.protocols.catalog import PROTOCOLS
 
 NODE_PROGRAM = ["python3", "-m", "lab.node"]
 
 
 def program_command(plan: Plan, node: Node) -> list[str]:
     """The command line of the node's program."""
-    command = [*NODE_PROGRAM, plan.protocol, node.role, "--name", node.name, "--driven"]
-    if node.role != "broker":
+    role = node.name if node.role == "service" else node.role
+    command = [*NODE_PROGRAM, plan.protocol, role, "--name", node.name, "--driven"]
+    if node.role in ("producer", "consumer"):
         command += ["--broker", "broker"]
+    there = {other.name for other in plan.role("service")}
+    for service in PROTOCOLS[plan.protocol].services:
+        if service.name in there and role in service.users:
+            command += ["--service", f"{service.name}={service.name}:{service.port}"]
     for name, value in plan.options.items():
         command += ["--option", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
     if node.mutant:

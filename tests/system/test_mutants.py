@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from conftest import Runner
 
-from lab.protocols.mutants import CHECKS, MUTANTS, Mutant
+from lab.protocols.mutants import CHECKS, Mutant
+from lab.protocols.mutants import MUTANTS as ALL_MUTANTS
 
 pytestmark = [pytest.mark.netns, pytest.mark.spark]
 RUNTIME = "netns"
+MUTANTS = ALL_MUTANTS["rooms"]
 
 # Enough of everything that each defect can show: two rooms, two consumers in each, and loss where it takes loss.
 SCENARIO = """\

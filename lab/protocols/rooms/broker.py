@@ -1,79 +1,33 @@
 """The rooms broker: rooms, subscriptions, forwarding. Must not know how a message is made reliable.
 
-Choices: for every request it sends the ACK, does the work, then sends MES with the outcome and the room
-number (2^31-1 if the request named no possible room). A subscription is a source address; subscribing
-again changes nothing. The name in SUB and NEW must be the number in bytes 2-5; a NEW that cannot be a
-room gets `Invalid input.` Memory is bounded: at most `max_peers` addresses are known (the oldest idle one
-without a subscription makes room, otherwise a stranger is ignored) and a bounded queue waits for each. A
-peer that never acknowledges is dropped with its subscriptions, and the others never wait for it.
+Choices: an outcome has the room number (2^31-1 if the request named no possible room). Subscribing again changes
+nothing. The name in SUB and NEW must be the number in bytes 2-5; a NEW that cannot be a room gets `Invalid input.`
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from lab.protocols.core import Address
+from lab.protocols.fixed import broker as fixed
 from lab.protocols.rooms import texts
-from lab.protocols.rooms.arq import Link
-from lab.protocols.rooms.core import (
-    BROKER_PORT,
-    FIRST_ROOMS,
-    MAX_ROOM,
-    Address,
-    Core,
-    Settings,
-    earliest,
-    room_number,
-)
-from lab.protocols.rooms.wire import NO_ROOM, Message, Type, decode, payload
+from lab.protocols.rooms.core import FIRST_ROOMS, MAX_ROOM, Settings, room_number
+from lab.protocols.rooms.wire import NO_ROOM, WIRE, Message, Type
 
 
-class Broker(Core):
-    ports = (BROKER_PORT,)
+class Broker(fixed.Broker[Message]):
+    wire = WIRE
+    request_types = (Type.NEW, Type.PUB, Type.SUB, Type.USUB)
+    outcome_type = Type.MES
 
-    def __init__(self, settings: Settings, max_peers: int = 4096) -> None:
-        super().__init__(settings)
-        self.counters.update(dict.fromkeys(("published", "refused", "forwarded", "retransmitted", "malformed"), 0))
+    def __init__(self, settings: Settings, max_peers: int = fixed.MAX_PEERS) -> None:
+        super().__init__(settings, max_peers)
         self.rooms: dict[int, dict[Address, None]] = {room: {} for room in FIRST_ROOMS}  # room → subscribers
-        self._links: dict[Address, Link] = {}
-        self._max_peers = max_peers
 
-    def receive_datagram(self, data: bytes, addr: Address, now: float, local: int = BROKER_PORT) -> None:
-        message = decode(data)
-        if message is None:
-            self.counters["malformed"] += 1
-            return
-        link = self._links.get(addr) or self._meet(addr, message)
-        if link is None:
-            self.counters["ignored"] += 1
-            return
-        for ready in link.receive(message, data, now):
-            self._handle(ready, addr, now)
+    def _holds(self, addr: Address) -> bool:
+        return any(addr in subscribers for subscribers in self.rooms.values())
 
-    def get_timer(self) -> float | None:
-        return earliest(*(link.due for link in self._links.values()))
-
-    def handle_timer(self, now: float) -> None:
-        late = [addr for addr, link in self._links.items() if link.due <= now]
-        for addr in late:
-            if not self._links[addr].on_timer(now):
-                self._drop(addr)
-
-    def _meet(self, addr: Address, message: Message) -> Link | None:
-        """A link for a new address, if it asks for something and there is room for it."""
-        if message.type not in (Type.NEW, Type.PUB, Type.SUB, Type.USUB):
-            return None
-        if len(self._links) >= self._max_peers:
-            subscribed = {peer for room in self.rooms.values() for peer in room}
-            spare = (peer for peer, link in self._links.items() if link.idle and peer not in subscribed)
-            oldest = next(spare, None)
-            if oldest is None:
-                return None
-            del self._links[oldest]
-        link = self._links[addr] = self.new_link(addr, BROKER_PORT)
-        return link
-
-    def _drop(self, addr: Address) -> None:
-        """A peer was given up: it has no subscription any more. Its link stays, to know its next numbers."""
-        self.counters["dropped_peers"] += 1
-        self.say(texts.dropped(addr))
+    def _unsubscribe(self, addr: Address) -> None:
         for subscribers in self.rooms.values():
             subscribers.pop(addr, None)
 
@@ -88,8 +42,7 @@ class Broker(Core):
             self._on_create(message, addr, now)
 
     def _answer(self, addr: Address, room: int | None, outcome: str, now: float) -> None:
-        number = NO_ROOM if room is None else room
-        self._links[addr].send(Message(Type.MES, number, payload(outcome)), now)
+        self.answer(addr, NO_ROOM if room is None else room, outcome, now)
 
     def _on_publish(self, message: Message, addr: Address, now: float) -> None:
         subscribers = self.rooms.get(message.room)
@@ -102,15 +55,14 @@ class Broker(Core):
         self.forward(message, addr, now)
         self._answer(addr, message.room, texts.done(Type.PUB, message.room), now)
 
-    def forward(self, message: Message, publisher: Address, now: float) -> None:
-        """Pass a publication on to everyone in its room."""
-        for subscriber in self.rooms[message.room]:
-            self.deliver(message, subscriber, now)
+    def receivers(self, message: Message, publisher: Address) -> Iterable[Address]:
+        return self.rooms.get(message.room, ())
 
-    def deliver(self, message: Message, subscriber: Address, now: float) -> None:
-        if self._links[subscriber].send(message, now):
-            self.counters["forwarded"] += 1
+    def deliver(self, message: Message, subscriber: Address, now: float) -> bool:
+        taken = super().deliver(message, subscriber, now)
+        if taken:
             self.say(texts.done(Type.PUB, message.room))
+        return taken
 
     def _on_subscribe(self, message: Message, addr: Address, now: float) -> None:
         room = room_number(message.text)

@@ -1,49 +1,34 @@
-"""The rooms cores with one known defect each; the registry that people read is lab/protocols/mutants.py.
+"""The rooms cores with one known defect each; what each is, for people, is in this protocol's entry.
 
 A mutant is as small as its defect: it overrides the one step that goes wrong and behaves in everything else.
 """
 
 from __future__ import annotations
 
-import heapq
-import math
-import re
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import count
-
-from lab.protocols.rooms import texts
+from lab.protocols.core import Address, Core
+from lab.protocols.fixed import mutants
 from lab.protocols.rooms.broker import Broker
-from lab.protocols.rooms.client import Request
-from lab.protocols.rooms.core import BROKER_PORT, Address, Core, Settings, earliest
 from lab.protocols.rooms.publisher import Publisher
 from lab.protocols.rooms.subscriber import Subscriber
-from lab.protocols.rooms.wire import Message, Type, encode
-
-_MARKER = re.compile(r"(m-[a-z][a-z0-9-]*-)([0-9]+)(-[0-9a-f]{8})")
+from lab.protocols.rooms.wire import Message
 
 
-class DropsTenth(Broker):
-    def forward(self, message: Message, publisher: Address, now: float) -> None:
-        if self.counters["published"] % 10:
-            super().forward(message, publisher, now)
+class DropsTenth(mutants.DropsTenth[Message], Broker): ...
 
 
-class Alters(Broker):
-    def forward(self, message: Message, publisher: Address, now: float) -> None:
-        if self.counters["published"] % 10 == 0:
-            message = replace(message, payload=message.payload.replace(b"degree", b"decree"))
-        super().forward(message, publisher, now)
+class Alters(mutants.Alters[Message], Broker): ...
 
 
-class Doubles(Broker):
-    def forward(self, message: Message, publisher: Address, now: float) -> None:
-        super().forward(message, publisher, now)
-        super().forward(message, publisher, now)
+class Doubles(mutants.Doubles[Message], Broker): ...
 
 
-class NeverRetransmits(Broker):
-    retransmits = False
+class NeverRetransmits(mutants.NeverRetransmits[Message], Broker): ...
+
+
+class Slow(mutants.Slow[Message], Broker): ...
+
+
+class Reorders(mutants.Reorders[Message], Broker): ...
 
 
 class WrongRoom(Broker):
@@ -62,95 +47,16 @@ class ReplacesSubscriber(Broker):
         super().subscribe(room, addr)
 
 
-class _Holding(Broker):
-    """A broker that can keep a publication back until a later time."""
-
-    def __init__(self, settings: Settings, max_peers: int = 4096) -> None:
-        super().__init__(settings, max_peers)
-        self._order = count()
-        self._held: list[tuple[float, int, Message, Address]] = []
-
-    def hold(self, message: Message, publisher: Address, until: float) -> None:
-        heapq.heappush(self._held, (until, next(self._order), message, publisher))
-
-    def get_timer(self) -> float | None:
-        first = self._held[0][0] if self._held else math.inf
-        return earliest(first, super().get_timer())
-
-    def handle_timer(self, now: float) -> None:
-        while self._held and self._held[0][0] <= now:
-            _, _, message, publisher = heapq.heappop(self._held)
-            self.release(message, publisher, now)
-        super().handle_timer(now)
-
-    def release(self, message: Message, publisher: Address, now: float) -> None:
-        super().forward(message, publisher, now)
+class Mute(mutants.Mute[Message], Subscriber): ...
 
 
-class Slow(_Holding):
-    def forward(self, message: Message, publisher: Address, now: float) -> None:
-        self.hold(message, publisher, now + 0.5)
+class Invents(mutants.Invents[Message], Subscriber): ...
 
 
-class Reorders(_Holding):
-    """Keeps every other publication back until the next one has gone, or for two seconds if none comes."""
-
-    def forward(self, message: Message, publisher: Address, now: float) -> None:
-        for entry in self._held:
-            if entry[3] == publisher and entry[2].room == message.room:
-                self._held.remove(entry)
-                heapq.heapify(self._held)
-                self.release(message, publisher, now)
-                self.release(entry[2], publisher, now)
-                return
-        self.hold(message, publisher, now + 2.0)
+class Gossips(mutants.Gossips[Message], Subscriber): ...
 
 
-class Mute(Subscriber):
-    def show(self, message: Message, local: int) -> None:
-        pass
-
-
-class Invents(Subscriber):
-    def show(self, message: Message, local: int) -> None:
-        super().show(message, local)
-        invented, changes = _MARKER.subn(lambda m: f"{m[1]}{int(m[2]) + 1}{m[3]}", message.text)
-        if changes:
-            self.counters["shown"] += 1
-            self.say(texts.publication(invented))
-
-
-def _others(host: str, broker: str, last_bytes: Iterator[int]) -> list[str]:
-    """Addresses of the host's /24 with these last bytes, without the host itself and the broker."""
-    prefix = host.rpartition(".")[0]
-    found = (f"{prefix}.{last}" for last in last_bytes if 0 < last <= 255)
-    return [address for address in found if address not in (host, broker)]
-
-
-class Gossips(Subscriber):
-    """Tells both neighbours, and everyone: a broadcast leaves the link even if there is no neighbour."""
-
-    broadcasts = True
-
-    def show(self, message: Message, local: int) -> None:
-        super().show(message, local)
-        own = int(self.host.rpartition(".")[2])
-        for host in _others(self.host, self.broker[0], iter((own - 1, own + 1, 255))):
-            self.counters["gossiped"] += 1
-            self.emit(encode(message, 0), (host, local), local)
-
-
-class Wanders(Publisher):
-    """Tries the gateway, addresses nobody was given, and everyone (a broadcast needs no answer to ARP)."""
-
-    broadcasts = True
-
-    def _transmit(self, request: Request, now: float) -> None:
-        super()._transmit(request, now)
-        if request.message.type is Type.PUB:
-            for host in _others(self.host, self.broker[0], iter((1, 200, 250, 255))):
-                self.counters["wandered"] += 1
-                self.emit(encode(request.message, 0), (host, BROKER_PORT), request.local)
+class Wanders(mutants.Wanders[Message], Publisher): ...
 
 
 CLASSES: dict[str, type[Core]] = {

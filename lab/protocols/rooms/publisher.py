@@ -1,115 +1,46 @@
-"""The rooms publisher: creates rooms, publishes one by one or as a paced job. Must not know any clock.
-
-Choices: with `arq: none` it is synchronous as built: the next publication leaves when the one before is
-settled, and never sooner than 1/rate after it. With `sliding-window` publication i is due at start +
-i/rate and leaves as soon as the window lets it, so that a late job catches up. A job ends when all of it
-is acknowledged and answered; if the broker is given up, the rest is not sent.
-"""
+"""The rooms publisher: creates rooms, publishes in rooms that it knows of. Must not know any clock."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from lab.protocols.rooms.client import Client, Request
-from lab.protocols.rooms.core import (
-    FIRST_ROOMS,
-    PUBLISHER_PORT,
-    Address,
-    Answered,
-    PublishDone,
-    Settings,
-    earliest,
-)
+from lab.protocols.core import Address, Answered, Publication, TopicPhase
+from lab.protocols.fixed import publisher as fixed
+from lab.protocols.fixed.client import Request
+from lab.protocols.fixed.core import PUBLISHER_PORT
+from lab.protocols.rooms.client import Client
+from lab.protocols.rooms.core import FIRST_ROOMS, Settings, existing
 from lab.protocols.rooms.wire import Message, Type, payload
 
-MAX_OPEN = 1024  # publications acknowledged but not yet answered, at most
 
-
-@dataclass(slots=True)
-class _Job:
-    messages: tuple[Message, ...]
-    gap_s: float
-    due: float
-    start: float
-    sent: int = 0
-    refused: int = 0
-    unanswered: int = 0
-
-    @property
-    def all_sent(self) -> bool:
-        return self.sent == len(self.messages)
-
-
-class Publisher(Client):
-    ports = (PUBLISHER_PORT,)
+class Publisher(Client, fixed.Publisher[Message]):
+    publication_type = Type.PUB
 
     def __init__(self, settings: Settings, broker: Address, host: str = "127.0.0.1") -> None:
         super().__init__(settings, broker, host)
-        self.counters.update(dict.fromkeys(("sent", "retransmitted", "unanswered", "refused"), 0))
         self.known_rooms = set(FIRST_ROOMS)
-        self._job: _Job | None = None
-        self._links[PUBLISHER_PORT] = self.new_link(broker, PUBLISHER_PORT)
+
+    def request(self, phase: TopicPhase, topic: str, now: float) -> None:
+        if phase == "create":
+            self.create(existing(topic), now)
+        else:
+            super().request(phase, topic, now)
+
+    def workload(self, messages: Sequence[Publication], rate_per_s: float | None, now: float) -> None:
+        self.publish([(existing(one.topic), one.text) for one in messages], rate_per_s, now)
 
     def create(self, room: int, now: float) -> None:
-        self.ask(Message(Type.NEW, room, payload(str(room))), room, PUBLISHER_PORT, now)
+        self.ask(Message(Type.NEW, room, payload(str(room))), str(room), PUBLISHER_PORT, now)
 
     def publish_one(self, room: int, text: str, now: float) -> None:
-        self.ask(Message(Type.PUB, room, payload(text)), room, PUBLISHER_PORT, now)
+        self.ask(Message(Type.PUB, room, payload(text)), str(room), PUBLISHER_PORT, now)
 
     def publish(self, messages: Sequence[tuple[int, str]], rate_per_s: float | None, now: float) -> None:
         """Publish (room, text) pairs in this order; PublishDone comes when the last one is settled."""
-        if self._job is not None:
-            raise ValueError("a publish job is already under way")
-        if rate_per_s is not None and not rate_per_s > 0:
-            raise ValueError(f"a rate is more than 0 a second, not {rate_per_s}")
-        planned = tuple(Message(Type.PUB, room, payload(text)) for room, text in messages)
-        gap_s = 0.0 if rate_per_s is None else 1.0 / rate_per_s
-        self._job = _Job(planned, gap_s, due=now, start=now)
-        self._advance(now)
+        planned = [(str(room), Message(Type.PUB, room, payload(text))) for room, text in messages]
+        self.start_job(planned, rate_per_s, now)
 
-    def get_timer(self) -> float | None:
-        due = math.inf if self._job is None or self._job.all_sent or not self._may_send() else self._job.due
-        return earliest(due, super().get_timer())
-
-    def _may_send(self) -> bool:
-        if self._waiting or not self.settings.reliable:
-            return not self.busy
-        return self._links[PUBLISHER_PORT].open and len(self._open) < MAX_OPEN
-
-    def _advance(self, now: float) -> None:
-        super()._advance(now)
-        job = self._job
-        if job is None:
-            return
-        while not job.all_sent and job.due <= now and self._may_send():
-            message = job.messages[job.sent]
-            job.sent += 1
-            job.due = job.start + job.sent * job.gap_s if self.settings.reliable else now + job.gap_s
-            self._transmit(Request(message, message.room, PUBLISHER_PORT), now)
-        if job.all_sent and not self._open and self._links[PUBLISHER_PORT].idle:
-            self._job = None
-            self._events.append(PublishDone(len(job.messages), job.sent, job.refused, job.unanswered))
-
-    def _transmit(self, request: Request, now: float) -> None:
-        self.counters["sent"] += request.message.type is Type.PUB
-        super()._transmit(request, now)
-
-    def _settled(self, request: Request, answer: Answered) -> None:
-        refused = answer.outcome is not None and not answer.ok
+    def _settled(self, request: Request[Message], answer: Answered) -> None:
         if request.message.type is Type.NEW and answer.outcome is not None:
-            self.known_rooms.add(request.room)  # created now, or there already
-        if request.message.type is Type.PUB:
-            self.counters["refused"] += refused
-        if self._job is not None and request.message.type is Type.PUB:
-            self._job.refused += refused
-            self._job.unanswered += answer.outcome is None
-        else:
-            super()._settled(request, answer)
-
-    def _given_up(self, local: int) -> None:
-        super()._given_up(local)
-        if self._job is not None:
-            job, self._job = self._job, None
-            self._events.append(PublishDone(len(job.messages), job.sent, job.refused, job.unanswered))
+            self.known_rooms.add(int(request.topic))  # created now, or there already
+        super()._settled(request, answer)

@@ -1,44 +1,51 @@
-"""Which core plays which role, healthy or as a mutant. Must not know how a core works."""
+"""Which core plays which role, healthy or as a mutant, and which dialogue suits it. Must not know how a core works."""
 
 from __future__ import annotations
 
-from lab.protocols.mutants import MUTANTS
+from lab.protocols.core import Address
+from lab.protocols.roles import Program, Role, Start, choose
 from lab.protocols.rooms.broker import Broker
-from lab.protocols.rooms.core import Address, Settings
+from lab.protocols.rooms.core import Settings
+from lab.protocols.rooms.desk import PublisherDesk, SubscriberDesk
 from lab.protocols.rooms.mutants import CLASSES
 from lab.protocols.rooms.publisher import Publisher
 from lab.protocols.rooms.subscriber import Subscriber
 
-ROLES: dict[str, type[Broker] | type[Publisher] | type[Subscriber]] = {
-    "broker": Broker,
-    "producer": Publisher,
-    "consumer": Subscriber,
-}
-
-
-def core_class(role: str, mutant: str | None) -> type[Broker] | type[Publisher] | type[Subscriber]:
-    """The class for a role; ValueError if there is no such mutant of it."""
-    healthy = ROLES[role]
-    if mutant is None:
-        return healthy
-    known = sorted(name for name, entry in MUTANTS.items() if entry.role == role and "rooms" in entry.protocols)
-    if mutant not in known:
-        why = f"is a {MUTANTS[mutant].role}" if mutant in MUTANTS else "does not exist"
-        raise ValueError(f"mutant {mutant} {why}; the mutants of a {role} are {', '.join(known)}")
-    chosen = CLASSES[mutant]
-    assert issubclass(chosen, healthy), f"mutant {mutant} is no {role}"
-    return chosen
-
 
 def make_broker(settings: Settings, mutant: str | None = None) -> Broker:
-    chosen = core_class("broker", mutant)
-    assert issubclass(chosen, Broker)
-    return chosen(settings)
+    return choose("rooms", "broker", Broker, CLASSES, mutant)(settings)
 
 
-def make_client(
-    role: str, settings: Settings, broker: Address, host: str = "127.0.0.1", mutant: str | None = None
-) -> Publisher | Subscriber:
-    chosen = core_class(role, mutant)
-    assert issubclass(chosen, Publisher | Subscriber)
-    return chosen(settings, broker, host)
+def make_publisher(
+    settings: Settings, broker: Address, host: str = "127.0.0.1", mutant: str | None = None
+) -> Publisher:
+    return choose("rooms", "producer", Publisher, CLASSES, mutant)(settings, broker, host)
+
+
+def make_subscriber(
+    settings: Settings, broker: Address, host: str = "127.0.0.1", mutant: str | None = None
+) -> Subscriber:
+    return choose("rooms", "consumer", Subscriber, CLASSES, mutant)(settings, broker, host)
+
+
+def _settings(start: Start) -> Settings:
+    return Settings.from_options(start.options, chatter=not start.driven)
+
+
+def _broker(start: Start) -> Program:
+    return Program(make_broker(_settings(start), start.mutant))
+
+
+def _producer(start: Start) -> Program:
+    settings, broker = _settings(start), start.broker_address()
+    core = make_publisher(settings, broker, start.own_host(broker), start.mutant)
+    return Program(core, PublisherDesk(core, start.seed))
+
+
+def _consumer(start: Start) -> Program:
+    settings, broker = _settings(start), start.broker_address()
+    core = make_subscriber(settings, broker, start.own_host(broker), start.mutant)
+    return Program(core, SubscriberDesk(core))
+
+
+ROLES = {"broker": Role(_broker), "producer": Role(_producer), "consumer": Role(_consumer)}

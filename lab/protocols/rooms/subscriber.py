@@ -8,30 +8,36 @@ ended. Several copies of a datagram are shown several times with `arq: none`, as
 
 from __future__ import annotations
 
-from lab.protocols.rooms import texts
-from lab.protocols.rooms.client import Client, Request
-from lab.protocols.rooms.core import BROKER_PORT, Address, Answered, Settings
+from lab.protocols.core import Address, Answered, TopicPhase
+from lab.protocols.fixed import subscriber as fixed
+from lab.protocols.fixed.client import Request
+from lab.protocols.fixed.core import BROKER_PORT
+from lab.protocols.rooms.client import Client
+from lab.protocols.rooms.core import Settings, existing
 from lab.protocols.rooms.wire import Message, Type, payload
 
 
-class Subscriber(Client):
-    ports = ()
+class Subscriber(Client, fixed.Subscriber[Message]):
+    publication_type = Type.PUB
 
     def __init__(self, settings: Settings, broker: Address, host: str = "127.0.0.1") -> None:
         super().__init__(settings, broker, host)
-        self.counters.update(dict.fromkeys(("received", "shown", "duplicates_ignored", "retransmitted"), 0))
         self.rooms: set[int] = set()
+
+    def request(self, phase: TopicPhase, topic: str, now: float) -> None:
+        if phase == "subscribe":
+            self.subscribe(existing(topic), now)
+        elif phase == "unsubscribe":
+            self.unsubscribe(existing(topic), now)
+        else:
+            super().request(phase, topic, now)
 
     def subscribe(self, room: int, now: float) -> None:
         self.rooms.add(room)
-        self.ask(Message(Type.SUB, room, payload(str(room))), room, BROKER_PORT + room, now)
+        self.ask(Message(Type.SUB, room, payload(str(room))), str(room), BROKER_PORT + room, now)
 
     def unsubscribe(self, room: int, now: float) -> None:
-        self.ask(Message(Type.USUB, 0, payload(str(room))), room, BROKER_PORT + room, now)
-
-    def receive_datagram(self, data: bytes, addr: Address, now: float, local: int) -> None:
-        self.counters["received"] += data[:1] == bytes([Type.PUB]) and addr == self.broker
-        super().receive_datagram(data, addr, now, local)
+        self.ask(Message(Type.USUB, 0, payload(str(room))), str(room), BROKER_PORT + room, now)
 
     def _pushed(self, message: Message, local: int) -> None:
         room = local - BROKER_PORT
@@ -43,12 +49,8 @@ class Subscriber(Client):
             else:
                 self.counters["misdirected"] += 1
 
-    def show(self, message: Message, local: int) -> None:
-        self.counters["shown"] += 1
-        self.say(texts.publication(message.text))
-
-    def _settled(self, request: Request, answer: Answered) -> None:
+    def _settled(self, request: Request[Message], answer: Answered) -> None:
         ended = request.message.type is Type.USUB or not answer.ok
         if answer.outcome is not None and ended:
-            self.rooms.discard(request.room)
+            self.rooms.discard(int(request.topic))
         super()._settled(request, answer)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from lab.protocols.fixed.texts import INVALID_INPUT, NO_ANSWER, acked, dropped, publication, received
 from lab.protocols.rooms.wire import Type
+
+__all__ = ["INVALID_INPUT", "NO_ANSWER", "acked", "dropped", "publication", "received"]
 
 NO_SUCH_ROOM = "This Room does not exist."
 ROOM_EXISTS = "This Room already exists."
 NO_SUBSCRIBERS = "No one has Subscribed to this Room"
-INVALID_INPUT = "Invalid input."
-NO_ANSWER = "No answer."
-SENDING = "Sending packet..."
-SENT = "Packet sent"
-SENT_ACK = "Sent ACK."
 
 PUBLISHER_MENU = "Enter CREATE to create a new room or PUBLISH to publish new details: "
 CREATE_PROMPT = "Please enter a room to create: "
@@ -35,19 +33,3 @@ def done(request: Type, room: int) -> str:
 
 def not_subscribed(name: object) -> str:
     return f"You are not subscribed to the room {name}"
-
-
-def acked(seq: int) -> str:
-    return f"ACK received for Sequence Number {seq}."
-
-
-def received(outcome: str) -> str:
-    return f"Message received: {outcome}"
-
-
-def publication(text: str) -> str:
-    return f"New publication: {text}"
-
-
-def dropped(address: tuple[str, int]) -> str:
-    return f"{address[0]}:{address[1]} did not answer and was dropped."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from modelkit import CIDRS, SHIPPED, WHO, checked, plan_of
+from modelkit import CIDRS, SHIPPED, WHO, checked, plan_of, refused
 
 from lab.impairments.wanted import Wanted
 from lab.model.loader import load
@@ -18,7 +19,10 @@ from lab.model.marker import make_marker
 from lab.model.plan import LinkImpairment, Message, Plan
 from lab.model.planner import make_messages, make_plan
 from lab.model.rules import check, smallest_text
-from lab.protocols.catalog import ROOMS
+from lab.model.topology import subnet_sizes
+from lab.protocols.catalog import PROTOCOLS, ROOMS, Service
+from lab.protocols.mutants import MUTANTS
+from lab.runtimes.program import program_command
 
 # Names and addresses.
 
@@ -223,6 +227,26 @@ def test_a_text_has_the_size_that_was_asked_for(messages: int, producers: int, m
         assert message.marker in message.text.split()
 
 
+@settings(max_examples=60)
+@given(st.integers(1395, 20_000) | st.integers(2780, 2830))
+def test_the_marker_of_a_long_text_is_whole_within_its_last_pieces(size: int) -> None:
+    load = f"{{messages: 1, size: {size}}}"
+    [message] = make_messages(
+        plan_of(protocol="topics", options="{arq: go-back-n}", nodes="{producers: 1, consumers: 1}", workload=load)
+    )
+    data = message.text.encode()
+    pieces = [data[at : at + 1394] for at in range(0, size, 1394)]
+    assert len(data) == size
+    assert [message.marker.encode() in piece for piece in pieces[-2:]].count(True) == 1
+    assert data.find(message.marker.encode()) > size - 1394 - len(message.marker) - 1
+    assert message.marker in message.text.split()
+    assert message.text.startswith("Bulletin ")
+
+
+def test_long_texts_need_an_arq_that_has_pieces() -> None:
+    assert "too long" in refused(protocol="topics", workload="{size: 1395}").what
+
+
 def test_without_a_size_nothing_is_filled_in() -> None:
     assert not [one for one in make_messages(plan_of()) if one.text.endswith(".")]
 
@@ -276,3 +300,99 @@ def test_every_shipped_scenario_can_be_planned(path: Path) -> None:
     plan = make_plan(scenario, document, WHO, CIDRS)
     assert len(make_messages(plan)) == scenario.nodes.producers * scenario.workload.messages
     assert deliveries(plan)
+
+
+# Topics of one's own, late consumers, services: by a protocol that has everything.
+
+EVERYTHING = replace(
+    PROTOCOLS["rooms"],
+    name="lines",
+    topics_of=lambda producer, count: tuple(f"t{producer}-{index}" for index in range(count)),
+    due_before="everything",
+    last_phase={("arq", "none"): "collect"},
+    services=(
+        Service("storage", "services", 4201, ("broker",)),
+        Service("words", "consumers", 4280, ("consumer",)),
+        Service("spare", "producers", 4299, ("producer",), always=False),
+    ),
+)
+
+
+@pytest.fixture
+def everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROTOCOLS, "lines", EVERYTHING)
+    monkeypatch.setitem(MUTANTS, "lines", {})
+
+
+def plan_with(cidrs: dict[str, str], **changes: str) -> Plan:
+    scenario, document = checked(protocol="lines", **changes)
+    return make_plan(scenario, document, WHO, cidrs)
+
+
+THREE = {**CIDRS, "services": "172.31.0.0/24"}
+
+
+@pytest.mark.usefixtures("everything")
+def test_services_are_nodes_before_the_broker_and_known_to_their_users() -> None:
+    plan = plan_with(THREE, nodes="{producers: 1, consumers: 1}")
+    assert [(node.name, node.role, [(link.name, link.address) for link in node.links]) for node in plan.nodes[:3]] == [
+        ("storage", "service", [("storage@services", "172.31.0.3")]),
+        ("words", "service", [("words@consumers", "172.30.0.3")]),
+        (
+            "broker",
+            "broker",
+            [
+                ("broker@producers", "172.20.0.2"),
+                ("broker@consumers", "172.30.0.2"),
+                ("broker@services", "172.31.0.2"),
+            ],
+        ),
+    ]
+    commands = {node.name: program_command(plan, node)[3:] for node in plan.nodes}
+    assert commands["storage"][:5] == ["lines", "storage", "--name", "storage", "--driven"]
+    assert "--broker" not in commands["storage"]
+    assert "storage=storage:4201" in commands["broker"]
+    assert "words=words:4280" in commands["consumer1"]
+    assert "--service" not in commands["producer1"]
+
+
+@pytest.mark.usefixtures("everything")
+def test_named_services_are_the_only_ones() -> None:
+    scenario, _ = checked(protocol="lines", services="[spare]")
+    assert subnet_sizes(scenario) == {"producers": 3, "consumers": 3}
+    plan = plan_with(CIDRS, services="[spare]", subnets="auto")
+    assert [node.name for node in plan.role("service")] == ["spare"]
+    assert plan.nodes[0].links[0].address == "172.20.0.3"
+
+
+@pytest.mark.usefixtures("everything")
+def test_small_subnets_have_room_for_services() -> None:
+    small = {side: f"10.0.{index}.0/29" for index, side in enumerate(("producers", "consumers", "services"))}
+    plan = plan_with(small, nodes="{producers: 1, consumers: 3}", subnets=json.dumps(small))
+    assert [link.address for link in plan.links if link.subnet == "consumers"] == [
+        f"10.0.1.{last}" for last in (3, 2, 4, 5, 6)
+    ]
+    error = refused(protocol="lines", nodes="{producers: 1, consumers: 4}", subnets=json.dumps(small))
+    assert "too small" in error.what
+    assert "services" in refused(protocol="lines", subnets=json.dumps(CIDRS)).what
+
+
+@pytest.mark.usefixtures("everything")
+def test_each_producer_publishes_on_topics_of_its_own() -> None:
+    plan = plan_with(THREE, nodes="{producers: 2, consumers: 1}", workload="{topics: 2, messages: 3}")
+    assert plan.topics == ("t1-0", "t1-1", "t2-0", "t2-1")
+    assert plan.creations == {"producer1": ("t1-0", "t1-1"), "producer2": ("t2-0", "t2-1")}
+    assert [message.topic for message in make_messages(plan)] == ["t1-0", "t1-1", "t1-0", "t2-0", "t2-1", "t2-0"]
+    assert plan.subscriptions == {"consumer1": plan.topics}
+    assert plan_of(workload="{topics: 5}").creations == {"producer1": ("4", "5")}
+    refused(protocol="lines", subscriptions="{consumer1: [t3-0]}")
+
+
+@pytest.mark.usefixtures("everything")
+def test_late_consumers_and_a_last_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_with(THREE, late="[consumer2]")
+    assert (plan.late, plan.last_phase) == (("consumer2",), "collect")
+    assert plan_of(late="[consumer1]").last_phase is None
+    monkeypatch.setitem(PROTOCOLS, "lines", replace(EVERYTHING, due_before="last"))
+    assert "nobody can plan" in refused(protocol="lines", late="[consumer2]").what
+    plan_with(THREE, late="[consumer2]", nodes="{producers: 1, consumers: 2}")

@@ -10,7 +10,10 @@ from modelkit import checked, refused
 from lab.model.rules import smallest_text
 from lab.model.topology import directions, impaired_links, node_roles
 from lab.protocols.catalog import PROTOCOLS, ROOMS
-from lab.protocols.mutants import MUTANTS, Mutant
+from lab.protocols.mutants import MUTANTS as ALL_MUTANTS
+from lab.protocols.mutants import Mutant
+
+MUTANTS = ALL_MUTANTS["rooms"]
 
 
 def test_names_of_nodes_in_starting_order() -> None:
@@ -230,7 +233,7 @@ def test_every_mutant_fits_nodes_of_its_role_only(name: str) -> None:
 
 
 def test_a_mutant_of_another_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MUTANTS, "foreign", Mutant("foreign", "broker", "delivery", "", protocols=("other",)))
+    monkeypatch.setitem(ALL_MUTANTS, "other", {"foreign": Mutant("foreign", "broker", "delivery", "")})
     error = refused(mutants="{broker: foreign}")
     assert error.what == "a broker has no mutant 'foreign'"
     assert error.expected is not None

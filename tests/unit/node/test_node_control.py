@@ -8,8 +8,9 @@ import pytest
 
 from lab.node.control import Control
 from lab.node.output import Output
+from lab.protocols.core import Core
 from lab.protocols.rooms.broker import Broker
-from lab.protocols.rooms.core import Core, Settings
+from lab.protocols.rooms.core import Settings
 from lab.protocols.rooms.publisher import Publisher
 from lab.protocols.rooms.subscriber import Subscriber
 

@@ -5,9 +5,10 @@ import io
 import pytest
 
 from lab.node.output import Output
-from lab.node.prompt import Prompt, PublisherPrompt, SubscriberPrompt
+from lab.node.prompt import Prompt
 from lab.protocols.rooms.broker import Broker
 from lab.protocols.rooms.core import Settings
+from lab.protocols.rooms.desk import PublisherDesk, SubscriberDesk
 from lab.protocols.rooms.publisher import Publisher
 from lab.protocols.rooms.subscriber import Subscriber
 
@@ -31,10 +32,10 @@ class Terminal:
         self.prompt: Prompt
         if role == "producer":
             self.client = Publisher(settings, BROKER)
-            self.prompt = PublisherPrompt(self.client, self.output, seed=7)
+            self.prompt = Prompt(self.client, PublisherDesk(self.client, seed=7), self.output)
         else:
             self.client = Subscriber(settings, BROKER)
-            self.prompt = SubscriberPrompt(self.client, self.output)
+            self.prompt = Prompt(self.client, SubscriberDesk(self.client), self.output)
         self.prompt.start(self.now)
         self.settle()
 

@@ -4,8 +4,9 @@ import re
 import pytest
 
 from lab.protocols.catalog import PROTOCOLS
-from lab.protocols.rooms.arq import LONGEST_WAIT_S
-from lab.protocols.rooms.core import BROKER_PORT, FIRST_ROOMS, MAX_ROOM, Settings
+from lab.protocols.fixed.core import BROKER_PORT
+from lab.protocols.fixed.link import LONGEST_WAIT_S
+from lab.protocols.rooms.core import FIRST_ROOMS, MAX_ROOM, Settings
 from lab.protocols.rooms.wire import MAX_TEXT
 
 

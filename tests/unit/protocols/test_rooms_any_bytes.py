@@ -5,8 +5,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.protocols.core import Core
 from lab.protocols.rooms.broker import Broker
-from lab.protocols.rooms.core import Core, Settings
+from lab.protocols.rooms.core import Settings
 from lab.protocols.rooms.publisher import Publisher
 from lab.protocols.rooms.subscriber import Subscriber
 

@@ -1,11 +1,13 @@
 """What broker, publisher and subscriber say and send, without any impairment."""
 
 import pytest
-from simnet import BROKER, Lab, SimNet, build, plan
+from roomslab import BROKER, Lab, build, plan
+from simnet import SimNet
 
+from lab.protocols.core import Answered, PublishDone
 from lab.protocols.rooms import texts
 from lab.protocols.rooms.broker import Broker
-from lab.protocols.rooms.core import Answered, PublishDone, Settings, room_number
+from lab.protocols.rooms.core import Settings, room_number
 from lab.protocols.rooms.publisher import Publisher
 from lab.protocols.rooms.wire import Message, Type, decode, encode
 
@@ -219,8 +221,8 @@ def test_answered_events_tell_refusal_from_silence() -> None:
     lab.net.run()
     answers = [event for event in lab.net.events["10.0.2.3"] if isinstance(event, Answered)]
     assert answers == [
-        Answered(Type.SUB, 9, False, texts.NO_SUCH_ROOM),
-        Answered(Type.SUB, 1, False, None),
+        Answered("SUB", "9", False, texts.NO_SUCH_ROOM),
+        Answered("SUB", "1", False, None),
     ]
     assert subscriber.rooms == {1}  # it may be subscribed: only the answer is missing
 

@@ -2,9 +2,11 @@
 
 import random
 
-from simnet import Lab, Weather, build, plan
+from roomslab import Lab, build, plan
+from simnet import Weather
 
-from lab.protocols.rooms.core import PublishDone, Settings
+from lab.protocols.core import PublishDone
+from lab.protocols.rooms.core import Settings
 
 SCHEDULES = 200
 

@@ -3,13 +3,21 @@
 import re
 
 import pytest
-from simnet import BROKER, Lab, Weather, build, plan
+from roomslab import BROKER, Lab, build, plan
+from simnet import Weather
 
-from lab.protocols.mutants import CHECKS, MUTANTS
+from lab.protocols.mutants import CHECKS
+from lab.protocols.mutants import MUTANTS as ALL_MUTANTS
+from lab.protocols.rooms.broker import Broker
 from lab.protocols.rooms.core import Settings
 from lab.protocols.rooms.mutants import CLASSES
-from lab.protocols.rooms.roles import ROLES, core_class
+from lab.protocols.rooms.publisher import Publisher
+from lab.protocols.rooms.roles import make_broker, make_publisher
+from lab.protocols.rooms.subscriber import Subscriber
 from lab.protocols.rooms.wire import Type
+
+MUTANTS = ALL_MUTANTS["rooms"]
+ROLES = {"broker": Broker, "producer": Publisher, "consumer": Subscriber}
 
 MESSAGES = 40
 ROOMS = (1, 2)
@@ -107,9 +115,9 @@ def test_unknown_mutants_and_wrong_roles_are_refused() -> None:
     with pytest.raises(
         ValueError, match="mutant doubels does not exist; the mutants of a broker are alters, doubles, "
     ):
-        core_class("broker", "doubels")
+        make_broker(Settings(), "doubels")
     with pytest.raises(ValueError, match="mutant mute is a consumer; the mutants of a producer are wanders"):
-        core_class("producer", "mute")
+        make_publisher(Settings(), BROKER, mutant="mute")
 
 
 def test_gossips_spares_the_broker_and_always_has_someone_to_tell() -> None:

@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
-from lab.protocols.rooms.arq import GIVE_UP_S, STALE_S, TRIES, WindowLink
-from lab.protocols.rooms.wire import Message, Type, ack, decode, encode
+from lab.protocols.fixed.link import GIVE_UP_S, STALE_S, TRIES, Limits
+from lab.protocols.fixed.selective import SelectiveLink
+from lab.protocols.rooms.wire import WIRE, Message, Type, ack, decode, encode
 
 
 class End:
@@ -14,7 +15,7 @@ class End:
     def __init__(self, window: int = 64, max_queue: int = 8192) -> None:
         self.sent: list[bytes] = []
         self.counters: Counter[str] = Counter()
-        self.link = WindowLink(self.sent.append, self.counters, window, max_queue)
+        self.link = SelectiveLink(WIRE, self.sent.append, self.counters, Limits(window, max_queue))
 
     def take(self) -> list[bytes]:
         sent, self.sent[:] = list(self.sent), []
