@@ -27,13 +27,14 @@ def carriers(packets: DataFrame, traffic: DataFrame, table: Table | None, *, key
         return traffic
     messages = messages_of(packets, TableFramers(table)).where("kind = 'message'")
     decoded = messages.mapInArrow(_decoder(table, keyed), from_arrow_schema(DECODED))
-    ends = traffic.drop("time_ns", "lost", "again", "unsent", *HEADER.names)
+    ends = traffic.drop("time_ns", "lost", "again", "unsent", "harmless", *HEADER.names)
     return (
         decoded.withColumnRenamed("last_frame", "frame")
         .join(ends, ["capture", "frame"])
         .withColumn("lost", F.lit(False))
         .withColumn("again", F.lit(False))
         .withColumn("unsent", F.lit(False))
+        .withColumn("harmless", F.lit(None).cast("boolean"))  # its own text tells whether it is what was sent
     )
 
 

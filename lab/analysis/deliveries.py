@@ -26,14 +26,22 @@ def deliveries_of(events: DataFrame, expected: DataFrame, run: Run) -> DataFrame
     """Everything the checks, metrics and autopsies are made from."""
     joined = (
         expected.withColumn("expected", F.lit(True))
-        .join(_way_out(events), ["marker", "consumer"], "full_outer")
-        .join(_way_in(events), "marker", "left")
-        .withColumn("expected", F.coalesce("expected", F.lit(False)))
-        .withColumn("planned", F.col("expected") | F.coalesce("planned", F.lit(False)))
-        .withColumns({name: F.coalesce(name, f"event_{name}") for name in ("producer", "number", "topic")})
+        .join(_way_out(events, run), ["marker", "consumer"], "full_outer")
+        .join(_way_in(events, run), "marker", "left")
+        .withColumns(
+            {
+                "expected": F.coalesce("expected", F.lit(False)),
+                "planned": F.coalesce("expected", "planned", F.lit(False)),
+                **{name: F.coalesce(name, f"event_{name}") for name in ("producer", "number", "topic")},
+                **({} if run.corrupts else {"made": F.lit(False)}),
+            }
+        )
         .drop("event_producer", "event_number", "event_topic")
     )
-    counts = [name for name in joined.columns if name.endswith(("_times", "_lost", "_fresh"))]
+    if run.corrupts:
+        made = events.where(~F.col("planned") & (F.col("kind") == "made")).select("marker").distinct()
+        joined = joined.join(made.withColumn("made", F.lit(True)), "marker", "left").fillna(False, ["made"])
+    counts = [name for name in joined.columns if name.endswith(("_times", "_lost", "_fresh", "_unsent"))]
     return _judged(joined.fillna(0, counts), run)
 
 
@@ -48,28 +56,44 @@ def _stage(kind: str, name: str) -> list[Column]:
     ]
 
 
-def _lost(kind: str, name: str) -> list[Column]:
+def _spoilt(kind: str, name: str, run: Run) -> list[Column]:
+    if run.corrupts:
+        return _stage(kind, name)
+    nothing = {f"{name}_ns": "long", f"{name}_frame": "int", f"{name}_last_frame": "int"}
+    return [*(F.lit(None).cast(type_).alias(key) for key, type_ in nothing.items()), F.lit(0).alias(f"{name}_times")]
+
+
+def _lost(kind: str, name: str, run: Run) -> list[Column]:
+    """The first of them that was lost, and what the relay did to any of them."""
     gone = (F.col("kind") == kind) & F.col("lost")
+    touched = F.lit(None).cast("array<struct<frame: int, acts: array<bigint>>>")
+    if run.relayed:
+        there = (F.col("kind") == kind) & F.col("acts").isNotNull()
+        touched = F.sort_array(F.collect_list(F.when(there, F.struct("frame", "acts"))))
     return [
         F.count(F.when(gone, 1)).alias(f"{name}_lost"),
         F.min(F.when(gone, F.col("frame"))).alias(f"{name}_lost_frame"),
+        F.min_by("time_ns", F.when(gone, F.col("frame"))).alias(f"{name}_lost_ns"),
+        touched.alias(f"{name}_acts"),
     ]
 
 
-def _way_in(events: DataFrame) -> DataFrame:
-    inward = events.where(F.col("kind").isin("published", "received"))
-    stages = [*_stage("published", "sent"), *_lost("published", "sent"), *_stage("received", "received")]
-    return inward.groupBy("marker").agg(*stages)
+def _way_in(events: DataFrame, run: Run) -> DataFrame:
+    inward = events.where(F.col("kind").isin("published", "received", "spoilt-in"))
+    stages = [*_stage("published", "sent"), *_lost("published", "sent", run), *_stage("received", "received")]
+    return inward.groupBy("marker").agg(*stages, *_spoilt("spoilt-in", "spoilt_in", run))
 
 
-def _way_out(events: DataFrame) -> DataFrame:
-    outward = events.where(F.col("kind").isin("forwarded", "arrived", "shown"))
+def _way_out(events: DataFrame, run: Run) -> DataFrame:
+    outward = events.where(F.col("kind").isin("forwarded", "arrived", "shown", "spoilt-out"))
     fresh = (F.col("kind") == "arrived") & ~F.col("again")
     return outward.groupBy("marker", "consumer").agg(
         *_stage("forwarded", "forwarded"),
-        *_lost("forwarded", "forwarded"),
+        *_lost("forwarded", "forwarded", run),
         *_stage("arrived", "arrived"),
         F.count(F.when(fresh, 1)).alias("arrived_fresh"),
+        F.count(F.when((F.col("kind") == "arrived") & F.col("unsent"), 1)).alias("arrived_unsent"),
+        *_spoilt("spoilt-out", "spoilt_out", run),
         F.count(F.when((F.col("kind") == "arrived") & ~F.col("altered"), 1)).alias("intact_times"),
         *_stage("shown", "shown"),
         F.max("planned").alias("planned"),
@@ -96,20 +120,25 @@ def _judged(rows: DataFrame, run: Run) -> DataFrame:
         "broker_ns": ("received_ns", "forwarded_ns"),
         "network_down_ns": ("forwarded_ns", "arrived_ns"),
     }
-    return (
-        rows.withColumn("delivered", delivered)
-        .withColumn("duplicates", F.when(due, surplus).otherwise(0))
-        .withColumn("out_of_order", F.coalesce(seen & (before > F.col("number")), F.lit(False)))
-        .withColumns({name: F.when(timely, F.col(to) - F.col(start)) for name, (start, to) in spans.items()})
-        .withColumn("cause", F.when(due & ~F.col("delivered"), _cause()))
-        .withColumn("strange", _strange())
+    return rows.withColumns(
+        {
+            "delivered": delivered,
+            "duplicates": F.when(due, surplus).otherwise(0),
+            "out_of_order": F.coalesce(seen & (before > F.col("number")), F.lit(False)),
+            **{name: F.when(timely, F.col(to) - F.col(start)) for name, (start, to) in spans.items()},
+            "cause": F.when(due & ~delivered, _cause()),
+            "strange": _strange(),
+        }
     )
 
 
 def _cause() -> Column:
     """Why a delivery is missing: the furthest point that the message is known to have reached."""
+    out = (F.col("spoilt_out_times") > 0) & (F.col("intact_times") == 0)
+    spoilt = out | ((F.col("spoilt_in_times") > 0) & (F.col("received_times") == 0))
     return (
-        F.when((F.col("arrived_times") == 0) & (F.col("shown_times") > 0), "shown-never-arrived")
+        F.when(spoilt, "corrupted")
+        .when((F.col("arrived_times") == 0) & (F.col("shown_times") > 0), "shown-never-arrived")
         .when((F.col("arrived_times") > 0) & (F.col("intact_times") == 0), "altered")
         .when(F.col("arrived_times") > 0, "not-shown")
         .when(F.col("forwarded_times") > 0, "lost-after-broker")
@@ -122,9 +151,10 @@ def _cause() -> Column:
 def _strange() -> Column:
     """What a consumer got or showed that it could not have, or that was not for it."""
     shown = F.col("shown_times") > 0
+    came = (F.col("arrived_times") > 0) | (F.col("spoilt_out_times") > 0)
     return (
-        F.when(shown & ~F.col("planned"), "never-planned")
-        .when(shown & (F.col("arrived_times") == 0), "never-arrived")
-        .when(shown & (F.col("shown_ns") < F.col("arrived_ns")), "before-arrival")
+        F.when(shown & ~F.col("planned") & ~F.col("made"), "never-planned")
+        .when(shown & ~F.col("made") & ~came, "never-arrived")
+        .when(shown & (F.col("shown_ns") < F.least("arrived_ns", "spoilt_out_ns")), "before-arrival")
         .when(F.col("planned") & ~F.col("expected"), "not-subscribed")
     )

@@ -1,6 +1,7 @@
 """Traffic and output → events: what a message meant where it was seen.
 
-published, received, forwarded, arrived are the four taps a message passes; acked and other are everything
+published, received, forwarded, arrived are the four taps a message passes; spoilt-in and spoilt-out are received and
+arrived with a packet that the network had corrupted, made is a marker that came of that; acked and other are everything
 else that carries its marker; shown comes from the consumer's output.
 """
 
@@ -35,25 +36,32 @@ def shown_lines(spark: SparkSession, run: Run) -> DataFrame:
     return from_files(spark, logs, [size_of(log.path) for log in logs], read_log, SCHEMA)
 
 
-def events_of(traffic: DataFrame, shown: DataFrame, messages: DataFrame, table: Table | None) -> DataFrame:
-    """One row for each marker of each packet, and for each marker of each line shown."""
+def events_of(
+    traffic: DataFrame,
+    shown: DataFrame,
+    messages: DataFrame,
+    table: Table | None,
+    spoilt: DataFrame | None = None,
+) -> DataFrame:
+    """One row for each marker of each packet, and for each marker of each line shown.
+
+    `spoilt` are packets that arrived corrupted: rows of packets also where `traffic` has rows of messages.
+    """
     seen = traffic.where(F.col("markers").isNotNull()).select(
         F.explode("markers").alias("marker"),
-        kind_of(table).alias("kind"),
-        "node",
-        F.when(F.col("role") == "consumer", F.col("node"))
-        .when(F.col("peer_role") == "consumer", F.col("peer"))
-        .alias("consumer"),
-        "capture",
-        "frame",
-        "time_ns",
+        F.when(is_spoilt(), "other").otherwise(kind_of(table)).alias("kind"),
+        *_where(),
         "type",
         "seq",
         F.col("topic").alias("wire_topic"),
         F.col("text").alias("wire_text"),
         "lost",
         "again",
+        "unsent",
+        "acts",
     )
+    if spoilt is not None:
+        seen = seen.unionByName(_spoilt(spoilt), allowMissingColumns=True)
     told = shown.select(
         "marker",
         F.lit("shown").alias("kind"),
@@ -73,6 +81,28 @@ def events_of(traffic: DataFrame, shown: DataFrame, messages: DataFrame, table: 
         .withColumn("kind", F.when(stranger, "other").otherwise(F.col("kind")))
         .withColumn("altered", F.coalesce(~_holds(table), F.lit(False)))
         .drop("wire_text", "text")
+    )
+
+
+def _where() -> list[Column]:
+    consumer = F.when(F.col("role") == "consumer", F.col("node")).when(F.col("peer_role") == "consumer", F.col("peer"))
+    return [F.col("node"), consumer.alias("consumer"), *map(F.col, ("capture", "frame", "time_ns"))]
+
+
+def is_spoilt() -> Column:
+    """Corrupted by the network so that a program cannot have got what was sent."""
+    return F.coalesce(F.col("harmless") & F.col("taken"), F.lit(True)) & F.col("harmless").isNotNull()
+
+
+def _spoilt(packets: DataFrame) -> DataFrame:
+    """For each marker of what had been sent, and for each that stands there now."""
+    way = F.concat_ws(" ", "role", "direction", "peer_role")
+    kind = F.when(way == "broker down producer", "spoilt-in").when(way == "consumer down broker", "spoilt-out")
+    meant = packets.select(
+        F.explode("meant").alias("marker"), F.coalesce(kind, F.lit("other")).alias("kind"), *_where()
+    )
+    return meant.unionByName(
+        packets.select(F.explode("markers").alias("marker"), F.lit("made").alias("kind"), *_where())
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from lab.analysis.deeds import Deeds
 from lab.analysis.facts import Delivery
 from lab.analysis.inputs import Run
+from lab.analysis.relaylog import EMPTY, RelayLog
 from lab.model.results import Evidence
 
 
 class Scene:
     """The captures that a message of this run passes."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, log: RelayLog = EMPTY) -> None:
         self.run = run
+        self.deeds = Deeds(run, log)
         self._origin_ns = run.manifest.started_ns
         self._subnet = {node.name: node.links[0].subnet for node in run.plan.nodes if node.links}
         self.broker = run.plan.broker.name

@@ -11,10 +11,14 @@ from typing import Any, TypeVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lab.analysis.fate import NOTHING_DONE
 from lab.analysis.inputs import Run
 from lab.analysis.links import Count, Links
+from lab.analysis.packets import RST
 from lab.analysis.reading.rows import HOLES
+from lab.analysis.relaylog import EMPTY, RelayLog
 from lab.analysis.trust import Doubts
+from lab.model.results import FaultResult
 
 EXAMPLES = 20
 SLOWEST = 5
@@ -22,6 +26,9 @@ AUTOPSIES = 1000
 GROUP_ADDRESS = r"^(22[4-9]|2[3-5][0-9])\.|\.255$|^ff"  # multicast and broadcast
 SPANS = ("latency_ns", "network_up_ns", "broker_ns", "network_down_ns")
 T = TypeVar("T")
+Acts = tuple[
+    tuple[int, tuple[int, ...]], ...
+]  # frames at the sender's tap, each with the entries of the relay's ledger
 
 
 @dataclass(frozen=True)
@@ -38,18 +45,27 @@ class Delivery:
     sent_times: int
     sent_lost: int
     sent_lost_frame: int | None
+    sent_lost_ns: int | None
+    sent_acts: Acts
     received_ns: int | None
     received_frame: int | None
+    spoilt_in_ns: int | None
+    spoilt_in_frame: int | None
     forwarded_ns: int | None
     forwarded_frame: int | None
     forwarded_last_frame: int | None
     forwarded_times: int
     forwarded_lost: int
     forwarded_lost_frame: int | None
+    forwarded_lost_ns: int | None
+    forwarded_acts: Acts
     arrived_ns: int | None
     arrived_frame: int | None
     arrived_last_frame: int | None
     arrived_times: int
+    arrived_unsent: int
+    spoilt_out_ns: int | None
+    spoilt_out_frame: int | None
     shown_ns: int | None
     shown_frame: int | None
     shown_last_frame: int | None
@@ -119,6 +135,8 @@ class Facts:
     doubts: Doubts
     numbers: Numbers
     samples: Samples
+    log: RelayLog = EMPTY
+    faults: tuple[FaultResult, ...] = ()
 
 
 def count_traffic(traffic: DataFrame, run: Run) -> list[Count]:
@@ -127,6 +145,7 @@ def count_traffic(traffic: DataFrame, run: Run) -> list[Count]:
     statement = F.when(F.col("frame") == 0, F.col("problem")).alias("statement")
     own = ((F.col("direction") == "up") | F.col("own")).alias("own")
     to_one = F.col("ip") & ~F.col("ip_dst").rlike(GROUP_ADDRESS)
+    reset = F.coalesce(F.col("tcp_flags").bitwiseAND(RST) > 0, F.lit(False))
     keys = ("capture", "direction", "peer", "paired", "lost", "foreign", "ip", "outside", "type")
     rows = (
         traffic.groupBy(*keys, began, statement, own, F.coalesce(to_one, F.lit(False)).alias("to_one"))
@@ -137,6 +156,8 @@ def count_traffic(traffic: DataFrame, run: Run) -> list[Count]:
             F.sum("header_bytes").alias("header_bytes"),
             F.count("text_bytes").alias("messages"),
             F.count(F.when(F.col("problem").isin(*HOLES), 1)).alias("problems"),
+            F.count(F.when(F.col("unsent") & ~reset, 1)).alias("unsent"),
+            *(F.sum(name).alias(name) for name in ("missing", *NOTHING_DONE)),
         )
         .collect()
     )
@@ -180,7 +201,7 @@ def take_samples(deliveries: DataFrame, traffic: DataFrame, numbers: Numbers, li
             return ()
         found = deliveries.where(which).orderBy(*order, *place).limit(most)
         names = [field.name for field in fields(Delivery)]
-        return tuple(Delivery(**row.asDict()) for row in found.select(*names).collect())
+        return tuple(_delivery(row.asDict()) for row in found.select(*names).collect())
 
     strange = numbers.never_planned + numbers.never_arrived + numbers.before_arrival + numbers.not_subscribed
     destinations, attempts = _attempts(traffic) if links.outside else (0, ())
@@ -193,6 +214,12 @@ def take_samples(deliveries: DataFrame, traffic: DataFrame, numbers: Numbers, li
         attempts=attempts,
         destinations=destinations,
     )
+
+
+def _delivery(row: dict[str, Any]) -> Delivery:
+    for name in ("sent_acts", "forwarded_acts"):
+        row[name] = tuple((frame, tuple(acts)) for frame, acts in row[name] or ())
+    return Delivery(**row)
 
 
 def _attempts(traffic: DataFrame) -> tuple[int, tuple[Attempt, ...]]:

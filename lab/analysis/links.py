@@ -1,4 +1,4 @@
-"""What each link did to the packets on it: offered, lost, and whether that agrees with the kernel's counters.
+"""What each link did to the packets on it: offered, lost, how long they took. Asked and measured, side by side.
 
 Works on counts alone; must not know what the packets meant.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass
 
 from lab.analysis.inputs import Run
-from lab.model.results import CaptureCount, LinkDirection, LinkResult, Loss
+from lab.model.plan import Direction
+from lab.model.results import CaptureCount, Change, Delay, LinkDirection, LinkResult, Observed
 
 Z_999 = 3.2905267314919255  # two-sided 99.9 % of the normal distribution
 
@@ -38,10 +40,30 @@ class Count:
     header_bytes: int | None
     messages: int
     problems: int
+    unsent: int  # arrived without having been sent
+    missing: int  # sent and not arrived, without the relay having said so; copies of the relay count as well
+    lost_up: int  # by the relay, on the sender's link
+    lost_down: int  # by the relay, on the receiver's link
+    copies_up: int
+    spoilt_up: int
+    spoilt_down: int
 
     @property
     def peer_link(self) -> str:
         return f"{self.peer}@{self.capture.partition('@')[2]}"
+
+
+@dataclass(frozen=True)
+class Span:
+    """Of all packets that passed one direction of one link."""
+
+    p50_ms: float
+    p99_ms: float
+    reordered: int
+    measured: int
+
+
+Spans = dict[tuple[str, str], Span]
 
 
 @dataclass(frozen=True)
@@ -53,28 +75,26 @@ class Links:
     packets: dict[str, int]
     partial: dict[str, int]  # link → packets that could not be decoded whole
     strangers: tuple[str, ...]  # links whose captures hold packets of others and none of their own
-    lost: int
-    disagreements: tuple[str, ...]  # between what was inferred and what the kernel counted
+    lost: int  # packets that are missing and of which the relay says nothing
     foreign: int  # packets of the host, not of any node
     outside: int
 
 
-def link_results(run: Run, counts: list[Count]) -> Links:
+def link_results(run: Run, counts: list[Count], spans: Spans | None = None) -> Links:
     """Sum the counts up by link."""
     names = sorted(link.name for link in run.plan.links)
-    flows = _Flows(run, counts)
+    flows = Flows(run, counts)
     real = [count for count in counts if count.statement is None]
     packets = {name: sum(c.packets for c in real if c.capture == name) for name in names}
     return Links(
-        results={name: _result(run, flows, name, packets[name]) for name in names},
+        results={name: _result(run, flows, spans or {}, name, packets[name]) for name in names},
         statements={
             name: tuple(sorted(c.statement for c in counts if c.capture == name and c.statement)) for name in names
         },
         packets=packets,
         partial={name: sum(c.problems for c in real if c.capture == name) for name in names},
         strangers=tuple(name for name in names if _of_others([c for c in real if c.capture == name])),
-        lost=sum(c.packets for c in real if c.lost),
-        disagreements=_disagreements(run, flows, _host_packets_missing(run, real)),
+        lost=sum(c.missing for c in real),
         foreign=sum(c.packets for c in real if c.foreign),
         outside=sum(c.packets for c in real if c.outside),
     )
@@ -85,44 +105,78 @@ def _of_others(counts: list[Count]) -> bool:
     return any(c.to_one for c in counts) and not any(c.own for c in counts)
 
 
-class _Flows:
-    """Packets sent from link to link, and the impaired links that each lost one may have been lost on."""
+class Flows:
+    """Packets sent from link to link, and the links of the kernel's that each missing one may have been lost on."""
 
     def __init__(self, run: Run, counts: list[Count]) -> None:
-        self.up, self.down = set(run.impaired("up")), set(run.impaired("down"))
+        self.up, self.down = run.lossy("up"), run.lossy("down")
         self.sent = [c for c in counts if c.paired and c.direction == "up"]
+        self.came = [c for c in counts if c.paired and c.direction == "down"]
+        self._impaired = {"up": set(run.impaired("up")), "down": set(run.impaired("down"))}
+        self._untapped = run.untapped
         self.losses: Counter[tuple[str, ...]] = Counter()
         for count in self.sent:
-            if count.lost:
-                self.losses[self.suspects(count)] += count.packets
+            if count.missing:
+                self.losses[self.suspects(count)] += count.missing
 
     def suspects(self, count: Count) -> tuple[str, ...]:
         return suspects(count.capture, count.peer_link, self.up, self.down)
 
-    def loss(self, link: str, direction: str) -> Loss:
-        """Of packets that came to the link's impairment in that direction; unknown if it shares a way."""
+    def observed(self, link: str, direction: Direction, spans: Spans) -> Observed:
+        """What became of packets that came to the link in that direction."""
+        ways = [c for c in self.sent if link == (c.capture if direction == "up" else c.peer_link)]
+        offered, lost = self._loss(ways, direction)
+        share = round(100 * lost / offered, 3) if offered and lost is not None else None
+        span = spans.get((link, direction))
+        return Observed(
+            offered=offered,
+            lost=lost,
+            loss_pct=share,
+            interval_pct=None if offered is None or lost is None else interval_pct(lost, offered),
+            delay_ms=Delay() if span is None else Delay(p50=span.p50_ms, p99=span.p99_ms),
+            duplicates=self._surplus(link, direction, ways),
+            reordered=None if span is None else span.reordered,
+            corrupted=sum(c.spoilt_up if direction == "up" else c.spoilt_down for c in ways),
+            shared_with=self._others(ways, direction),
+        )
+
+    def _loss(self, ways: list[Count], direction: Direction) -> tuple[int | None, int | None]:
+        """Offered and lost; null where the kernel may have lost them on either of two links."""
         offered = lost = 0
         unsure = False
-        for count in self.sent:
-            if link != (count.capture if direction == "up" else count.peer_link):
-                continue
+        for count in ways:
             blamed = self.suspects(count)
-            lost_here = count.lost and link in blamed
-            if len(blamed) > 1 and count.lost:
-                unsure = True
-            if direction == "down" and count.lost and not lost_here:
-                continue  # it never came as far as this link
-            if count.began or count.lost:
+            unsure = unsure or (len(blamed) > 1 and count.missing > 0)
+            before = count.missing if blamed == (count.capture,) else 0
+            behind = count.missing if blamed == (count.peer_link,) else 0
+            if not count.began and not count.lost:
+                continue
+            if direction == "up":
                 offered += count.packets
-                lost += count.packets if lost_here else 0
+                lost += count.lost_up + before
+            else:
+                offered += count.packets + count.copies_up - count.lost_up - before
+                lost += count.lost_down + behind
         if unsure:
-            return Loss(offered=offered if direction == "up" else None, lost=None, loss_pct=None, interval_pct=None)
-        share = round(100 * lost / offered, 3) if offered else None
-        return Loss(offered=offered, lost=lost, loss_pct=share, interval_pct=interval_pct(lost, offered))
+            return offered if direction == "up" else None, None
+        return offered, lost
+
+    def _surplus(self, link: str, direction: Direction, ways: list[Count]) -> int:
+        """Arrivals beyond what was sent and not lost."""
+        sent = [c for c in ways if not self._untapped & {c.capture, c.peer_link}]
+        came = [c for c in self.came if link == (c.peer_link if direction == "up" else c.capture)]
+        came = [c for c in came if not self._untapped & {c.capture, c.peer_link}]
+        return max(0, sum(c.packets for c in came) - sum(c.packets for c in sent if not c.lost))
+
+    def _others(self, ways: list[Count], direction: Direction) -> list[str]:
+        """Impaired links at the other end of these ways."""
+        if direction == "up":
+            return sorted({c.peer_link for c in ways} & self._impaired["down"])
+        return sorted({c.capture for c in ways} & self._impaired["up"])
 
 
-def suspects(sender: str, receiver: str, up: set[str], down: set[str]) -> tuple[str, ...]:
-    """The impaired links on the way from a sender's link to a receiver's."""
+def suspects(sender: str, receiver: str, up: Set[str], down: Set[str]) -> tuple[str, ...]:
+    """The links on the way from a sender's link to a receiver's on which the kernel may lose packets."""
     first = (sender,) if sender in up else ()
     return first + ((receiver,) if receiver in down else ())
 
@@ -139,66 +193,28 @@ def interval_pct(lost: int, offered: int) -> tuple[float, float] | None:
     return round(low, 3), round(high, 3)
 
 
-def _result(run: Run, flows: _Flows, name: str, packets: int) -> LinkResult:
+def _result(run: Run, flows: Flows, spans: Spans, name: str, packets: int) -> LinkResult:
     record = run.manifest.links.get(name)
-    applied = record.impairments if record else ()
-    requested: dict[str, dict[str, float]] = {"up": {}, "down": {}}
-    for planned in run.plan.impairments:
-        if planned.link == name:
-            requested[planned.direction]["loss_pct"] = planned.loss_pct
-    backends = sorted({item.backend for item in applied})
+    backends = sorted({item.backend for item in record.impairments}) if record else []
     return LinkResult(
-        up=LinkDirection(requested=requested["up"] or None, observed=flows.loss(name, "up")),
-        down=LinkDirection(requested=requested["down"] or None, observed=flows.loss(name, "down")),
-        backend="+".join(backends) or None,
+        up=_direction(run, flows, spans, name, "up"),
+        down=_direction(run, flows, spans, name, "down"),
+        backend=(record.backend if record else None) or "+".join(backends) or None,
         capture=CaptureCount(packets=packets, dropped=record.dropped if record else None),
         tc_dropped=record.tc_dropped if record else None,
     )
 
 
-def _host_packets_missing(run: Run, counts: list[Count]) -> Counter[str]:
-    """The host's IP packets that other taps of a subnet saw and this one did not: perhaps lost there."""
-    seen: Counter[str] = Counter()
-    for count in counts:
-        if count.foreign and count.ip and count.direction == "down":
-            seen[count.capture] += count.packets
-    missing: Counter[str] = Counter()
-    for link in run.plan.links:
-        most = max(seen[other.name] for other in run.plan.links if other.subnet == link.subnet)
-        missing[link.name] = most - seen[link.name]
-    return missing
-
-
-def _disagreements(run: Run, flows: _Flows, host: Counter[str]) -> tuple[str, ...]:
-    """Where the kernel counted other losses than the two taps show."""
-    said = []
-    if flows.losses[()]:
-        said.append(f"{_packets(flows.losses[()])} vanished on a way without any impairment")
-    for group in _groups(run, flows):
-        names = " and ".join(group)
-        inferred = sum(n for links, n in flows.losses.items() if links and set(links) <= set(group))
-        counted = [record.tc_dropped if (record := run.manifest.links.get(n)) else None for n in group]
-        if None in counted:
-            if set(group) & (flows.up | flows.down):
-                said.append(f"the kernel's drop counter of {names} is not known")
-            continue
-        total = sum(number or 0 for number in counted)
-        spare = sum(host[name] for name in group if name in flows.down)
-        if not inferred <= total <= inferred + spare:
-            said.append(f"{names}: the taps show {_packets(inferred)} lost, the kernel counted {total}")
-    return tuple(said)
-
-
-def _groups(run: Run, flows: _Flows) -> list[tuple[str, ...]]:
-    """Links whose losses cannot be told apart are compared as one; every other link alone."""
-    groups: list[set[str]] = [{link.name} for link in run.plan.links]
-    for blamed in flows.losses:
-        touched = [group for group in groups if group & set(blamed)]
-        groups = [group for group in groups if not group & set(blamed)]
-        if touched:
-            groups.append(set().union(*touched))
-    return sorted(tuple(sorted(group)) for group in groups)
-
-
-def _packets(number: int) -> str:
-    return f"{number} packet" + ("" if number == 1 else "s")
+def _direction(run: Run, flows: Flows, spans: Spans, name: str, direction: Direction) -> LinkDirection:
+    place = (name, direction)
+    first = [one.wanted.plain() for one in run.plan.impairments if (one.link, one.direction) == place]
+    return LinkDirection(
+        requested=(first[-1] or None) if first else None,
+        changes=[
+            Change(at_s=step.at_s, requested=one.wanted.plain())
+            for step in run.plan.timeline
+            for one in step.impairments
+            if (one.link, one.direction) == place
+        ],
+        observed=flows.observed(name, direction, spans),
+    )

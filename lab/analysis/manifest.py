@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from lab.analysis.applied import Applied, BackendName, Count, FaultRecord, Relayed, StepRecord
 from lab.analysis.strict import Part
 
 FIRST_YEAR, LAST_YEAR = 1970, 2261  # what nanoseconds in 64 bits can say
-Count = Annotated[int, Field(ge=0, lt=2**63)]
 Mac = Annotated[str, Field(pattern=r"(?i)^([0-9a-f]{2}(:[0-9a-f]{2}){5})?$"), AfterValidator(str.lower)]
 
 
@@ -28,15 +28,6 @@ def _a_time(started: str) -> str:
     return started
 
 
-class Applied(Part):
-    """An impairment as it was really applied."""
-
-    direction: Literal["up", "down"]
-    backend: str
-    matches: bool
-    applied_ns: Count
-
-
 class Capture(Part):
     packets: Count | None = None
     dropped: Count | None = None
@@ -45,8 +36,10 @@ class Capture(Part):
 class LinkRecord(Part):
     mac: Mac = ""
     capture: Capture = Capture()
+    backend: BackendName | None = None
     impairments: tuple[Applied, ...] = ()
     tc_dropped: Count | None = None
+    relay: Relayed | None = None
 
     @property
     def packets(self) -> int | None:
@@ -76,12 +69,16 @@ class Clock(Part):
 
 
 class Phase(Part):
+    name: str = ""
+    started_ns: Count | None = None
     quiet: bool = True
 
 
 class Manifest(Part):
     format: Literal[1]
     run_id: str
+    seed_honoured: bool = False
+    seed_reason: str = ""
     runtime: Annotated[str, Field(pattern="^[a-z][a-z0-9-]*$")]
     started: Annotated[str, AfterValidator(_a_time)]
     duration_s: Annotated[float, Field(ge=0), AfterValidator(lambda seconds: round(seconds, 3))]
@@ -89,6 +86,8 @@ class Manifest(Part):
     links: dict[str, LinkRecord]
     clock: Clock = Clock()
     phases: tuple[Phase, ...] = ()
+    timeline: tuple[StepRecord, ...] = ()
+    faults: tuple[FaultRecord, ...] = ()
     nodes: dict[str, NodeRecord] = Field(default_factory=dict)
     logs: dict[str, LogRecord] = Field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -97,6 +96,11 @@ class Manifest(Part):
     def started_ns(self) -> int:
         """Nanoseconds of the epoch, from which every `time_s` is counted."""
         return _since_epoch_ns(self.started)
+
+    @property
+    def publish_ns(self) -> int | None:
+        """When the publish phase began, from which the timeline is counted."""
+        return next((phase.started_ns for phase in self.phases if phase.name == "publish"), None)
 
     @property
     def step_ms(self) -> float | None:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from lab.analysis.asked import network_faults
 from lab.analysis.strict import Part, first_fault, parse, unreadable, unusable
 from lab.model.marker import make_marker
 from lab.model.plan import Message, Node, Plan
@@ -66,6 +67,7 @@ def _faults(plan: Plan) -> Iterator[str]:
         yield "the secret is not hexadecimal"
     yield from _node_faults(plan)
     yield from _load_faults(plan)
+    yield from network_faults(plan)
     try:
         Expected.model_validate(plan.expect)
     except ValidationError as error:
@@ -106,9 +108,6 @@ def _load_faults(plan: Plan) -> Iterator[str]:
     for name, topics in plan.subscriptions.items():
         if not set(topics) <= set(plan.topics) or _twice(topics):
             yield f"subscriptions: expected topics of the plan, each once, for {name}"
-    for one in plan.impairments:
-        if one.link not in {link.name for link in plan.links} or not 0 <= one.loss_pct <= 100:
-            yield f"impairments: expected a link of the plan and a loss from 0 to 100 %, not {shown(one.link)}"
 
 
 def _twice(names: Sequence[str]) -> list[str]:

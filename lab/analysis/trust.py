@@ -7,15 +7,21 @@ unless what was found is proof in itself.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.analysis import timeline
+from lab.analysis.applied import Counters
+from lab.analysis.hits import unmatched
 from lab.analysis.inputs import Run
 from lab.analysis.links import Links
+from lab.model.plan import LinkImpairment
 from lab.model.units import counted
 
 BLOCK = 1 << 20
 MOST_STEP_MS = 1.0
+MOST_LATE_MS = 3.0
 
 
 @dataclass(frozen=True)
@@ -27,22 +33,31 @@ class Doubts:
     outputs: tuple[str, ...]  # logs that should be there and be as they were recorded
     conditions: tuple[str, ...]  # the network was not what the scenario asked for
     clock: tuple[str, ...]
+    contradictions: tuple[str, ...] = ()  # captures, counters and ledger do not agree, or cannot be read
+    late: tuple[str, ...] = ()  # the lab itself was late with packets
     due: tuple[str, ...] = ()  # whether everything is known that was due; it takes nothing from what was seen
     surplus: tuple[str, ...] = ()  # messages whose origin is not known: which may be too many, or in another order
     unwatched: tuple[str, ...] = ()  # links whose packets no capture has; not asked about by every check
+
+    @property
+    def network(self) -> tuple[str, ...]:
+        """Why what the network did to packets is not known, or is not what it should have done."""
+        return (*self.conditions, *self.contradictions)
 
     def on_links(self, links: list[str] | None = None) -> list[str]:
         """Holes in the captures of these links, or of all."""
         return [reason for link, said in self.captures.items() if links is None or link in links for reason in said]
 
 
-def find_doubts(run: Run, links: Links, veiled: tuple[str, ...] = ()) -> Doubts:
+def find_doubts(run: Run, links: Links, contradictions: tuple[str, ...] = ()) -> Doubts:
     return Doubts(
         run=_run(run),
         captures={link.name: _capture(run, links, link.name) for link in run.plan.links},
         outputs=tuple(said for node in run.plan.nodes if node.shows and (said := _output(run, node.name))),
-        conditions=(*_conditions(run, links), *veiled),
+        conditions=(*_applied(run), *_overruns(run), *unmatched(run), *timeline.doubts_of(run)),
         clock=_clock(run),
+        contradictions=contradictions,
+        late=tuple(_late(run)),
     )
 
 
@@ -94,18 +109,52 @@ def _measure(path: Path) -> tuple[int, int, str]:
     return lines, size, digest.hexdigest()
 
 
-def _conditions(run: Run, links: Links) -> tuple[str, ...]:
-    said = []
+def _applied(run: Run) -> Iterator[str]:
+    """Whether each direction was made what the plan says, by the scenario and by each step of its timeline."""
     for planned in run.plan.impairments:
-        record = run.manifest.links.get(planned.link)
-        applied = [i for i in record.impairments if i.direction == planned.direction] if record else []
-        if not applied:
-            said.append(f"the impairment of {planned.link} ({planned.direction}) was never applied")
-    for name, record in sorted(run.manifest.links.items()):
-        for item in record.impairments:
+        if not _was_applied(run, planned, None):
+            yield f"the impairment of {planned.link} ({planned.direction}) was never applied"
+    done = {record.step for record in run.manifest.timeline if record.ok}
+    for number in sorted(done):
+        for planned in run.plan.timeline[number].impairments:
+            if not _was_applied(run, planned, number):
+                step = run.plan.timeline[number].title
+                yield f"the impairment of {planned.link} ({planned.direction}) was never applied by '{step}'"
+    for name, link in sorted(run.manifest.links.items()):
+        for item in link.impairments:
             if not item.matches:
-                said.append(f"the impairment of {name} ({item.direction}) is not what was asked for")
-    return (*said, *links.disagreements)
+                yield f"the impairment of {name} ({item.direction}) is not what was asked for"
+
+
+def _was_applied(run: Run, planned: LinkImpairment, step: int | None) -> bool:
+    link = run.manifest.links.get(planned.link)
+    return any(
+        (one.direction, one.step) == (planned.direction, step) and one.requested.wanted == planned.wanted
+        for one in (link.impairments if link else ())
+    )
+
+
+def _overruns(run: Run) -> Iterator[str]:
+    for name, direction, counters in _relayed(run):
+        if counters.overrun:
+            lost = counted(counters.overrun, "packet")
+            yield (
+                f"the relay could not keep up on {name} ({direction}): {lost} lost, "
+                f"backlog at most {counted(counters.backlog_max, 'packet')}"
+            )
+
+
+def _late(run: Run) -> Iterator[str]:
+    for name, direction, counters in _relayed(run):
+        if counters.late_p99_ms is not None and counters.late_p99_ms > MOST_LATE_MS:
+            late = f"1 % of its packets by {counters.late_p99_ms:g} ms or more"
+            yield f"the relay was late on {name} ({direction}): {late}"
+
+
+def _relayed(run: Run) -> Iterator[tuple[str, str, Counters]]:
+    for name, link in sorted(run.manifest.links.items()):
+        for direction, counters in link.relay.ways.items() if link.relay else ():
+            yield name, direction, counters
 
 
 def _clock(run: Run) -> tuple[str, ...]:
@@ -119,7 +168,9 @@ def _clock(run: Run) -> tuple[str, ...]:
 
 def remarks(run: Run) -> list[str]:
     """What is no doubt but explains a fail: programs that ended, links that never fell quiet."""
-    said = [f"{node} ended early ({note})" for node, note in run.manifest.ended_early.items()]
+    ended = timeline.left_ended(run)
+    early = {node: note for node, note in run.manifest.ended_early.items() if node not in ended}
+    said = [*timeline.ended_by_lab(run).values(), *(f"{node} ended early ({note})" for node, note in early.items())]
     if not run.manifest.quiet:
         said.append("the links were not quiet when the run ended")
     return said

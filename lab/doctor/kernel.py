@@ -81,13 +81,13 @@ def ifb(host: Host) -> Answer:
 
 
 def netem(host: Host) -> Answer:
-    advice = f"nothing for random loss (cbpf does it); for more: {_netem_kernel(host)}"
+    advice = f"nothing: the relay does all of it up to its capacity; beyond: {_netem_kernel(host)}"
     return _qdisc(host, ["root", "netem", "loss", f"{LOSS_PCT:g}%"], advice)
 
 
 def netem_seed(host: Host) -> Answer:
     words = ["root", "netem", "loss", f"{LOSS_PCT:g}%", "seed", str(SEED)]
-    return _qdisc(host, words, "nothing, unless netem must lose the same packets again: iproute2 and Linux 6.6")
+    return _qdisc(host, words, "nothing: what must be repeatable is done by the relay")
 
 
 def tbf(host: Host) -> Answer:

@@ -8,7 +8,7 @@ import re
 from lab.doctor.findings import Answer, missing, ok
 from lab.doctor.host import Host
 
-PACKAGES = ("docker", "numpy", "pandas", "pyarrow", "pydantic", "pyspark", "rich", "scapy", "typer", "yaml")
+PACKAGES = ("docker", "num2words", "numpy", "pandas", "pyarrow", "pydantic", "pyspark", "rich", "scapy", "typer", "yaml")
 OLDEST_JAVA = 17
 VECTOR_MODULE = "jdk.incubator.vector"  # Spark does not start without it; some small Java runtimes leave it out
 

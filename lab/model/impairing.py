@@ -17,6 +17,7 @@ from lab.model.units import shown
 KINDS = ("loss", "bursts", "delay", "jitter", "reorder", "duplicate", "corrupt", "rate", "blackhole", "partition")
 SUBNETS = ("@producers", "@consumers")
 DEFAULT_QUEUE_BYTES = 64_000
+LARGEST_JITTER_S = 2.0  # netem counts it in nanoseconds and 31 bits
 Place = tuple[str, Direction]
 
 
@@ -109,6 +110,9 @@ def _check_kinds(document: Document, one: Impairment, path: Path_) -> None:
     ):
         if getattr(one, kind) is not None and getattr(one, base) is None:
             raise document.error((*path, kind), f"'{kind}' without '{base}': {why}", f"'{base}' too")
+    if one.jitter is not None and one.jitter > LARGEST_JITTER_S:
+        what = f"a jitter of {one.jitter:g} s is more than a kernel can do"
+        raise document.error((*path, "jitter"), what, f"at most {LARGEST_JITTER_S:g}s")
     if one.jitter is not None and one.delay is not None and one.jitter > one.delay:
         what = f"a jitter of {1000 * one.jitter:g} ms is more than the delay of {1000 * one.delay:g} ms"
         raise document.error((*path, "jitter"), what, f"at most {1000 * one.delay:g}ms")

@@ -90,17 +90,29 @@ def make_messages(plan: Plan) -> list[Message]:
         draw = random.Random(f"{plan.seed}/{producer.name}")
         for number in range(1, plan.workload.messages + 1):
             marker = make_marker(secret, producer.name, number)
-            text = protocol.reading(draw) + marker
-            if plan.workload.size is not None:
-                text = _filled(text, plan.workload.size)
+            text = _filled(protocol.reading(draw), marker, plan.workload.size or 0, protocol.max_text)
             topic = plan.topic_of(number, producer.name)
             messages.append(Message(producer=producer.name, number=number, topic=topic, marker=marker, text=text))
     return messages
 
 
-def _filled(text: str, size: int) -> str:
-    missing = size - len(text.encode())
-    return text + " " + FILLER * (missing - 1) if missing > 0 else text
+def _filled(reading: str, marker: str, size: int, piece: int) -> str:
+    """A text of that size. One that is sent in pieces has its marker near its end, within one piece: it is not there
+    before all of it is there."""
+    missing = size - len(reading.encode()) - len(marker)
+    if missing <= 0:
+        return reading + marker
+    before = 0
+    if size > piece:
+        last = (size - 1) // piece * piece  # where the last piece begins
+        end = size if size - last >= len(marker) else last
+        before = end - len(marker) - len(reading.encode())
+    return reading + _filler(before)[::-1] + marker + _filler(missing - before)
+
+
+def _filler(length: int) -> str:
+    """A blank, and what follows it."""
+    return " " + FILLER * (length - 1) if length else ""
 
 
 def _nodes(scenario: Scenario, cidrs: dict[str, str]) -> tuple[Node, ...]:

@@ -83,18 +83,52 @@ class Metrics(Record):
     bytes: Bytes
 
 
-class Loss(Record):
-    """What a link did to IP packets in one direction, inferred from the taps at both ends of their way."""
+class Delay(Record):
+    """From the sender's tap to the receiver's, in milliseconds; null if nothing was measured."""
+
+    p50: float | None = None
+    p99: float | None = None
+
+
+class Observed(Record):
+    """What a link did to IP packets in one direction, from the taps at both ends of their way."""
 
     offered: int | None
-    lost: int | None = Field(description="null if two impaired links lie between the taps")
+    lost: int | None = Field(
+        description="null if two impaired links lie between the taps and nobody can tell them apart"
+    )
     loss_pct: float | None
     interval_pct: tuple[float, float] | None = Field(description="99.9 % interval for the loss behind `lost`")
+    delay_ms: Delay = Field(
+        default=Delay(),
+        description="of packets sent once, after the impairments began; with shared_with of the whole way",
+    )
+    duplicates: int | None = Field(default=None, description="arrivals beyond what was sent and not lost")
+    reordered: int | None = Field(
+        default=None, description="packets that came after one that was sent later (RFC 4737)"
+    )
+    corrupted: int | None = Field(
+        default=None, description="packets that the relay changed here and a tap shows changed"
+    )
+    shared_with: list[str] = Field(
+        default=[], description="impaired links at the other end of these ways: what they did is in these figures too"
+    )
+
+
+Setting = dict[str, int | float | str | list[str] | dict[str, float]]
+
+
+class Change(Record):
+    """What the timeline made of a direction."""
+
+    at_s: float = Field(description="seconds since the publish phase began, as asked")
+    requested: Setting = Field(description="empty: no impairment any more")
 
 
 class LinkDirection(Record):
-    requested: dict[str, float] | None = Field(description="the impairment that was asked for, null for none")
-    observed: Loss
+    requested: Setting | None = Field(description="the impairment that the scenario begins with, null for none")
+    changes: list[Change] = Field(default=[], description="what the timeline asked for later, in order")
+    observed: Observed
 
 
 class CaptureCount(Record):
@@ -123,19 +157,83 @@ class Autopsy(Record):
     evidence: list[Evidence]
 
 
+class StepResult(Record):
+    """A step of the timeline; seconds since the publish phase began."""
+
+    title: str
+    at_s: float = Field(description="as asked")
+    real_s: float | None = Field(description="when it was done, null if it never was")
+    ok: bool
+    detail: str | None
+
+
+class Followed(Record):
+    """The first packet that was sent again after a hit, for what the hit concerned."""
+
+    capture: str
+    frame: int
+    time_s: float
+    note: str
+
+
+class Hit(Record):
+    """A packet that a fault was applied to, where its sender's link has it."""
+
+    what: str = Field(description="as relay.jsonl has it: lost, delayed, duplicated, corrupted, held, connection-cut")
+    type: str | None = Field(description="the message by the wire table")
+    marker: str | None
+    capture: str | None
+    frames: list[int]
+    time_s: float | None = Field(description="seconds since the run started")
+    src: str | None = Field(description="a node, or an address that is no node's")
+    dst: str | None
+    followed_by: Followed | None
+
+
+class FaultResult(Record):
+    """What became of a fault of the scenario."""
+
+    fault: str
+    matched: int | None = Field(description="packets that it means; null if not known")
+    hits: int | None = Field(description="packets that it was applied to")
+    hit: list[Hit] = []
+    left_off: int = Field(default=0, description="further hits, not listed")
+
+
+class Ending(Record):
+    """The verdict that the scenario is made to end with."""
+
+    verdict: Verdict
+    check: str | None
+
+
 class Results(Record):
     verdict: Verdict
     scenario: str
     run_id: str
     seed: int | None = Field(description="null for captures that the lab did not make")
+    seed_honoured: bool | None = Field(default=None, description="whether the same seed hits the same packets again")
+    seed_reason: str | None = Field(default=None, description="why, or why not")
     runtime: str
     started: str
     duration_s: float
     checks: list[Check]
     metrics: Metrics
     links: dict[str, LinkResult]
+    timeline: list[StepResult] = []
+    faults: list[FaultResult] = []
     autopsies: list[Autopsy]
     autopsies_left_off: int = Field(default=0, description="further autopsies, not listed")
+    ends: Ending | None = Field(default=None, description="what the scenario names, null if it names nothing")
+    as_named: bool | None = Field(default=None, description="whether it ended so")
+
+
+def as_named(ends: Ending | None, verdict: Verdict, checks: list[Check]) -> bool | None:
+    """Whether a run ended as its scenario names it: the verdict, and the check that brings it about."""
+    if ends is None:
+        return None
+    bringing = {check.name for check in checks if check.verdict == ends.verdict}
+    return verdict == ends.verdict and ends.check in {None, *bringing}
 
 
 def overall(checks: list[Check]) -> Verdict:

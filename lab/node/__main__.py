@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import contextlib
 import os
 import socket
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 from lab.node.control import Control
@@ -72,6 +74,9 @@ def load() -> None:
     for protocol in PROTOCOLS:
         for name, role in roles_of(protocol).items():
             _parser(protocol, name, role)
+            for module in role.loads:
+                with contextlib.suppress(ImportError):
+                    import_module(module)
 
 
 def _pairs(pairs: list[str], what: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from lab.protocols.core import Core, Datagram
 
 BATCH = 64  # datagrams taken from one socket before others get their turn
 RECEIVE_BUFFER = 4 * 1024 * 1024
+MOST_UNSENT = 8192  # datagrams that wait while the kernel takes none; more are lost, as on any full link
 
 
 class Datagrams:
@@ -29,7 +30,10 @@ class Datagrams:
             self._open(port)
 
     def send(self, datagrams: list[Datagram]) -> None:
-        self._unsent.extend(datagrams)
+        room = MOST_UNSENT - len(self._unsent)
+        self._unsent.extend(datagrams[:room])
+        if len(datagrams) > room:
+            self._core.counters["send_drops"] += len(datagrams) - room
         while self._unsent:
             datagram = self._unsent.popleft()
             sock = self._socket_for(datagram)

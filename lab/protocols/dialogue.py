@@ -54,6 +54,11 @@ class Dialogue:
     def question(self, name: str) -> Question:
         return next(one for one in self.questions if one.name == name)
 
+    @property
+    def settled(self) -> Step:
+        """What to wait for, behind the steps of an action, until the program is done with it."""
+        return Step(self.first.prompt)
+
     def steps(self, action: str) -> tuple[Step, ...]:
         """What to wait for and what to say until this action is done. ValueError if nothing leads to it."""
         ways: deque[tuple[Question, tuple[Step, ...]]] = deque([(self.first, ())])
@@ -163,7 +168,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Told:
-    """All steps of a request are done; `wrote` is what the program wrote in between."""
+    """All steps of a request are done; `wrote` is what the program wrote meanwhile, up to the last thing waited for."""
 
     request: str
     wrote: str
@@ -255,6 +260,8 @@ class Answering:
     def _take(self, request: _Pending, step: Step, now: float) -> None:
         self._deadline = now + self._patience_s
         if step.line is None:
+            if not request.steps:
+                request.wrote.append(self._unread)
             return
         request.wrote.append(self._unread)
         self._unread = ""  # a prompt that stood there before the line is no answer to it

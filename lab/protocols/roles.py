@@ -70,6 +70,7 @@ class Role:
     make: Callable[[Start], Program]  # ValueError: it cannot be started so, which is a usage error
     flags: tuple[Flag, ...] = ()
     also: tuple[str, ...] = ()  # other words for it on a command line
+    loads: tuple[str, ...] = ()  # modules that it loads only when it starts, as not every place has them
 
 
 def roles_of(protocol: str) -> Mapping[str, Role]:

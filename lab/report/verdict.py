@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lab.model.results import Autopsy, Results
-from lab.model.units import printable
+from lab.model.units import counted, printable
+from lab.report.network import fault_lines, network_table, timeline_line
 
 STYLES = {"pass": "green", "fail": "bold red", "unknown": "yellow"}
 CAUSES = {
@@ -22,6 +23,7 @@ CAUSES = {
     "not-forwarded": "not forwarded by the broker",
     "lost-after-broker": "lost on the way from the broker",
     "altered": "arrived with another text",
+    "corrupted": "corrupted by the network",
     "not-shown": "arrived and not shown",
     "shown-never-arrived": "shown without having arrived",
     "shown-again": "shown more than once",
@@ -40,15 +42,38 @@ def print_verdict(results: Results, folder: Path, command: Sequence[str]) -> Non
     console.print()
     console.print(_checks(results))
     _numbers(console, results)
+    _network(console, results)
     _why(console, results)
-    console.print(Text.assemble(("verdict: ", "bold"), (results.verdict, STYLES[results.verdict])))
+    console.print(Text.assemble(("verdict: ", "bold"), (results.verdict, STYLES[results.verdict]), _named(results)))
+    for head, line in _next(results, folder, command):
+        console.print(Text(head + printable(line)), soft_wrap=True)  # a line that is copied must be whole
+
+
+def _next(results: Results, folder: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Where everything is, and what to type next."""
     where = _short(folder)
-    again = [*(_short(Path(word)) if os.path.isabs(word) else word for word in command), "analyse", where]
-    lines = [] if results.seed is None else [shlex.join(again)]  # captures of others are no run
+    lab = [_short(Path(word)) if os.path.isabs(word) else word for word in command]
+    yield "run folder: ", where
+    if results.seed is None:  # captures of others are no run
+        return
+    lines = [shlex.join([*lab, "analyse", where])]
     if (folder / "capture.pcapng").is_file():  # a run that was killed has none
         lines.insert(0, shlex.join(["wireshark", os.path.join(where, "capture.pcapng")]))
-    for head, line in zip(("run folder: ", "next: ", "      "), (where, *lines), strict=False):
-        console.print(Text(head + printable(line)), soft_wrap=True)  # a line that is copied must be whole
+    yield from zip(("next: ", "      "), lines, strict=False)
+    scenario = os.path.join(where, "scenario.yaml")
+    yield "repeat: ", shlex.join([*lab, "run", scenario, "--seed", str(results.seed), "--runtime", results.runtime])
+    if results.seed_honoured is False:
+        yield "        ", "other packets will be hit" + (f": {results.seed_reason}" if results.seed_reason else "")
+
+
+def _named(results: Results) -> str:
+    """Whether that is the verdict that the scenario is made to end with."""
+    if results.ends is None:
+        return ""
+    if results.as_named:
+        return ", as the scenario names it"
+    check = f" ({results.ends.check})" if results.ends.check else ""
+    return f", but the scenario names {results.ends.verdict}{check}"
 
 
 def _checks(results: Results) -> Table:
@@ -69,8 +94,10 @@ def _checks(results: Results) -> Table:
 
 def _numbers(console: Console, results: Results) -> None:
     numbers = results.metrics
-    lost = sum(link.tc_dropped or 0 for link in results.links.values())
-    dropped = "" if results.seed is None else f"{lost} packets dropped by tc, "
+    links = results.links.values()
+    lost = sum(link.tc_dropped or 0 for link in links)
+    lost += sum(way.observed.lost or 0 for link in links if link.backend == "relay" for way in (link.up, link.down))
+    dropped = "" if results.seed is None else f"{counted(lost, 'packet')} lost in the network, "
     latency = "not measured" if numbers.latency_ms.p50 is None else f"{numbers.latency_ms.p50:.2f} ms"
     console.print(
         Text(
@@ -78,6 +105,18 @@ def _numbers(console: Console, results: Results) -> None:
             f"{dropped}{numbers.retransmissions} retransmissions, median latency {latency}"
         )
     )
+
+
+def _network(console: Console, results: Results) -> None:
+    table, below = network_table(results)
+    if table is not None:
+        console.print(table)
+    for line in below:
+        console.print(Text(f"  {line}"))
+    if (steps := timeline_line(results)) is not None:
+        console.print(Text(f"timeline: {printable(steps)}"))
+    for line in fault_lines(results):
+        console.print(Text(printable(line)))
 
 
 def _why(console: Console, results: Results) -> None:

@@ -6,11 +6,13 @@ import hashlib
 import ipaddress
 import json
 import struct
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lab.model.marker import make_marker
+from lab.impairments.wanted import Wanted
+from lab.model.marker import find_markers, make_marker
 
 STARTED = "2026-11-18T07:01:02.000000Z"
 STARTED_NS = 1_794_985_262 * 1_000_000_000
@@ -19,6 +21,13 @@ SECRET = bytes(range(16))
 NETS = {"producers": "10.83.4", "consumers": "10.83.5"}
 T = TypeVar("T")
 HOST_MAC = "02:42:00:00:00:01"
+
+
+FAULT = {"where": {"type": "ACK"}, "senders": [], "receivers": [], "title": "drop ACK", "action": "drop"}
+
+
+def wish(wanted: float | Wanted) -> Wanted:
+    return wanted if isinstance(wanted, Wanted) else Wanted(loss_pct=wanted)
 
 
 def mac_bytes(mac: str) -> bytes:
@@ -63,7 +72,14 @@ class RunBuilder:
     subscriptions: dict[str, list[str]] = field(default_factory=dict)
     arq: str = "sliding-window"
     shows: bool = True
-    impairments: list[tuple[str, str, float]] = field(default_factory=list)
+    impairments: list[tuple[str, str, float | Wanted]] = field(default_factory=list)  # a number is a loss in per cent
+    backends: dict[str, str] = field(default_factory=dict)  # link → backend, where it is not cbpf
+    timeline: list[dict[str, Any]] = field(default_factory=list)  # steps of the plan
+    steps: dict[int, dict[str, Any]] = field(default_factory=dict)  # replaces keys of their records
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    counted: list[tuple[int, int]] = field(default_factory=list)  # of each fault: matched, hits
+    counters: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # replaces counters of the relay
+    ends: dict[str, Any] | None = None
     expect: dict[str, Any] = field(
         default_factory=lambda: {
             "delivery": {"op": ">=", "pct": 100.0},
@@ -81,6 +97,7 @@ class RunBuilder:
     def __post_init__(self) -> None:
         self.frames: dict[str, list[tuple[int, bytes]]] = {name: [] for name in self.link_names()}
         self.logs: dict[str, list[tuple[int, str]]] = {node: [] for node in self.node_names()}
+        self.relay_log: list[dict[str, Any]] = []
 
     # names and addresses
     def node_names(self) -> list[str]:
@@ -117,17 +134,66 @@ class RunBuilder:
         self.frames[link].append((STARTED_NS + round(ms * 1_000_000), frame))
 
     def send(
-        self, source: str, target: str, payload: bytes, ms: float, *, lost: bool = False, way_ms: float = 0.1
+        self,
+        source: str,
+        target: str,
+        payload: bytes,
+        ms: float,
+        *,
+        lost: bool = False,
+        way_ms: float = 0.1,
+        copies: int = 0,
+        becomes: bytes | None = None,
     ) -> None:
         """A datagram from node to node: seen at the sender's tap, and at the receiver's unless it is lost."""
+        ends = self.between(source, target)
+        self.put(ends[0], ms, self.frame(source, target, payload))
+        if not lost:
+            for number in range(1 + copies):
+                self.put(ends[1], ms + way_ms + number / 100, self.frame(source, target, becomes or payload))
+
+    def between(self, source: str, target: str) -> tuple[str, str]:
+        """The links of both."""
         subnet = self.subnets(target if source == "broker" else source)[0]
-        ends = f"{source}@{subnet}", f"{target}@{subnet}"
+        return f"{source}@{subnet}", f"{target}@{subnet}"
+
+    def frame(self, source: str, target: str, payload: bytes) -> bytes:
+        subnet = self.subnets(target if source == "broker" else source)[0]
+        ends = self.between(source, target)
         body = udp(50001 if source == "broker" else 50000, 50002, payload)
         packet = ipv4(self.address(source, subnet), self.address(target, subnet), 17, body)
-        frame = ethernet(self.mac(ends[0]), self.mac(ends[1]), 0x0800, packet)
-        self.put(ends[0], ms, frame)
-        if not lost:
-            self.put(ends[1], ms + way_ms, frame)
+        return ethernet(self.mac(ends[0]), self.mac(ends[1]), 0x0800, packet)
+
+    def did(
+        self, what: str, why: str, link: str, source: str, target: str, payload: bytes, ms: float, **more: Any
+    ) -> None:
+        """What the relay did to a datagram, as it writes that down; `becomes` is the payload afterwards."""
+        ends = self.between(source, target)
+        marker = next((name for _, _, name in find_markers(payload)), None)
+        becomes = more.pop("becomes", None)
+        self.relay_log.append(
+            {
+                "what": what,
+                "why": why,
+                "fault": None,
+                "link": link,
+                "direction": "up" if link == ends[0] else "down",
+                "time_ns": STARTED_NS + round(ms * 1_000_000),
+                "ip_src": self.address(source, ends[0].partition("@")[2]),
+                "ip_dst": self.address(target, ends[0].partition("@")[2]),
+                "proto": 17,
+                "src_port": 50001 if source == "broker" else 50000,
+                "dst_port": 50002,
+                "length": len(payload),
+                "md5": hashlib.md5(payload).hexdigest(),
+                "nth": 1,
+                "type": next((name for name, number in TYPES.items() if number == payload[0]), None),
+                "marker": marker,
+                "new_md5": None if becomes is None else hashlib.md5(becomes).hexdigest(),
+                "by_ms": None,
+                **more,
+            }
+        )
 
     def publish(self, number: int, ms: float, *, producer: int = 1, lost: bool = False, seq: int = 0) -> None:
         payload = datagram("PUB", int(self.topic(number)), self.text(producer, number), seq)
@@ -192,6 +258,9 @@ class RunBuilder:
         (path / "plan.json").write_text(json.dumps(self._plan()), encoding="utf-8")
         (path / "manifest.json").write_text(json.dumps(self._manifest()), encoding="utf-8")
         (path / "messages.jsonl").write_text(self._messages(), encoding="utf-8")
+        if "relay" in self.backends.values():
+            told = "".join(json.dumps(entry) + "\n" for entry in self.relay_log)
+            (path / "relay.jsonl").write_text(told, encoding="utf-8")
         return path
 
     def _log(self, node: str) -> bytes:
@@ -234,8 +303,12 @@ class RunBuilder:
             "subscriptions": {c: list(self.subscriptions.get(c, self.topics)) for c in consumers},
             "workload": {"messages": self.messages, "rate_per_s": 10.0, "size": None},
             "impairments": [
-                {"link": link, "direction": direction, "loss_pct": loss} for link, direction, loss in self.impairments
+                {"link": link, "direction": direction, "wanted": wish(wanted).plain()}
+                for link, direction, wanted in self.impairments
             ],
+            "timeline": self.timeline,
+            "faults": [FAULT | fault for fault in self.faults],
+            "ends": self.ends,
             "expect": self.expect,
             "settle": {"quiet_s": 1.0, "at_most_s": 15.0},
             "impair_from": "publish",
@@ -263,6 +336,7 @@ class RunBuilder:
             "scenario": "built",
             "seed": 7,
             "seed_honoured": False,
+            "seed_reason": "a test draws nothing",
             "runtime": "netns",
             "runtime_reason": "a test",
             "lab_version": "0.1.0",
@@ -272,7 +346,12 @@ class RunBuilder:
             "versions": {},
             "links": {link: self._link(link) | self.links.get(link, {}) for link in self.link_names()},
             "clock": {"start": clock, "end": clock, "step_ms": 0.004},
-            "phases": [{"name": "settle", "started_ns": 1, "ended_ns": 2, "quiet": True}],
+            "phases": [
+                {"name": "publish", "started_ns": STARTED_NS, "ended_ns": STARTED_NS + 1},
+                {"name": "settle", "started_ns": 1, "ended_ns": 2, "quiet": True},
+            ],
+            "timeline": [self._step(number) for number in range(len(self.timeline))],
+            "faults": [{"matched": matched, "hits": hits} for matched, hits in self.counted],
             "nodes": {
                 node: {"exit_code": 0, "ended": "by-lab", "note": None, "counters": None} for node in self.node_names()
             },
@@ -280,21 +359,47 @@ class RunBuilder:
             "problems": [],
         } | self.manifest
 
+    def _step(self, number: int) -> dict[str, Any]:
+        step = self.timeline[number]
+        at_ns = STARTED_NS + round(step["at_s"] * 1e9)
+        record = {"step": number, "title": step["title"], "at_s": step["at_s"], "asked_ns": at_ns}
+        return record | {"done_ns": at_ns + 2_000_000, "ok": True, "detail": None} | self.steps.get(number, {})
+
+    def _counters(self, link: str, way: str) -> dict[str, Any]:
+        """As many as are written down."""
+        mine = [entry for entry in self.relay_log if (entry["link"], entry["direction"]) == (link, way)]
+        whats = Counter(entry["what"] for entry in mine)
+        counters = {"received": 0, "forwarded": 0, "lost": Counter(e["why"] for e in mine if e["what"] == "lost")}
+        counters |= {what: whats[what] for what in ("duplicated", "corrupted", "reordered")}
+        counters |= {"backlog_max": 3, "late_p99_ms": 0.4, "late_max_ms": 0.9, "kernel_dropped": 0}
+        return counters | self.counters.get((link, way), {})
+
     def _link(self, link: str) -> dict[str, Any]:
         node, _, subnet = link.partition("@")
+        states = [(None, 0.0, *one) for one in self.impairments] + [
+            (number, step["at_s"], one["link"], one["direction"], Wanted.read(one["wanted"]))
+            for number, step in enumerate(self.timeline)
+            for one in step.get("impairments", ())
+        ]
+        backend = self.backends.get(link, "cbpf" if link in [state[2] for state in states] else None)
         applied = [
             {
                 "direction": direction,
-                "backend": "cbpf",
-                "requested": {"loss_pct": loss},
-                "observed": {"loss_pct": loss},
+                "backend": backend,
+                "step": number,
+                "requested": wish(wanted).plain(),
+                "observed": wish(wanted).plain(),
                 "matches": True,
-                "applied_ns": STARTED_NS,
+                "applied_ns": STARTED_NS + round(at_s * 1e9),
             }
-            for name, direction, loss in self.impairments
+            for number, at_s, name, direction, wanted in states
             if name == link
         ]
+        ways = {way: self._counters(link, way) for way in ("up", "down")}
         return {
+            "backend": backend,
+            "backend_why": None if backend is None else "a test says so",
+            "relay": ways if backend == "relay" else None,
             "interface": "veth1",
             "mac": self.mac(link),
             "address": self.address(node, subnet),

@@ -46,16 +46,22 @@ class LinesRun(RunBuilder):
         flags: int = 24,
         lost: bool = False,
     ) -> None:
-        subnet = self.subnets(target if source == "broker" else source)[0]
         at = self.sent.get((source, target), 1000)
+        frame = self.tcp(source, target, ports, data, flags)
         self.sent[source, target] = at + len(data) + (flags & 2) // 2
-        header = struct.pack(">HHIIBBHHH", *ports, at, self.sent.get((target, source), 0), 0x50, flags, 65535, 0, 0)
-        packet = ipv4(self.address(source, subnet), self.address(target, subnet), 6, header + data)
-        ends = f"{source}@{subnet}", f"{target}@{subnet}"
-        frame = ethernet(self.mac(ends[0]), self.mac(ends[1]), 0x0800, packet)
+        ends = self.between(source, target)
         self.put(ends[0], ms, frame)
         if not lost:
             self.put(ends[1], ms + 0.1, frame)
+
+    def tcp(self, source: str, target: str, ports: tuple[int, int], data: bytes, flags: int = 24) -> bytes:
+        """The segment that is next on this way."""
+        at, answered = self.sent.get((source, target), 1000), self.sent.get((target, source), 0)
+        header = struct.pack(">HHIIBBHHH", *ports, at, answered, 0x50, flags, 65535, 0, 0)
+        subnet = self.subnets(target if source == "broker" else source)[0]
+        packet = ipv4(self.address(source, subnet), self.address(target, subnet), 6, header + data)
+        ends = self.between(source, target)
+        return ethernet(self.mac(ends[0]), self.mac(ends[1]), 0x0800, packet)
 
     def message(self, number: int, ms: float, *, pieces: int = 3, forward: bool = True, said: str = "") -> None:
         line = f"p1 pub #1 {self.text(1, number)}\n".encode()

@@ -123,8 +123,6 @@ def test_a_copy_elsewhere_gives_the_same_bytes(spark: SparkSession, tmp_path: Pa
     run.forward(2, 211, "consumer1", lost=True)
     run.tc_dropped = {"consumer1@consumers": 1}
     path = run.write(tmp_path / "run")
-    ours = '{"source":"relay","what":"lost"}\n'
-    (path / "ledger.jsonl").write_text(ours)
     analyse(path, spark)
     copy = Path(shutil.copytree(path, tmp_path / "elsewhere" / "copy"))
     shutil.rmtree(copy / "tables")
@@ -132,7 +130,6 @@ def test_a_copy_elsewhere_gives_the_same_bytes(spark: SparkSession, tmp_path: Pa
     analyse(copy, spark)
     for name in ("results.json", "ledger.jsonl"):
         assert (copy / name).read_bytes() == (path / name).read_bytes()
-    assert (copy / "ledger.jsonl").read_text().startswith(ours)
     assert str(tmp_path) not in (path / "results.json").read_text()
     assert sorted(child.name for child in (path / "tables").iterdir()) == [
         "deliveries.parquet",

@@ -26,7 +26,21 @@ LINK = "consumer1@consumers"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    run = RunBuilder(producers=2, messages=5, topics=("1", "2"), impairments=[(LINK, "down", 5.0)])
+    state = {"link": LINK, "direction": "down", "wanted": {"cut_off": ["*"]}}
+    steps: list[dict[str, Any]] = [
+        {"at_s": 5.0, "title": "kill broker", "action": "kill", "node": "broker"},
+        {"at_s": 6.0, "title": "partition consumer1", "action": "partition", "impairments": [state]},
+    ]
+    run = RunBuilder(
+        producers=2,
+        messages=5,
+        topics=("1", "2"),
+        impairments=[(LINK, "down", 5.0)],
+        backends={LINK: "relay"},
+        timeline=steps,
+        faults=[{"title": "drop ACK"}],
+        counted=[(3, 1)],
+    )
     return run.write(tmp_path / "run")
 
 
@@ -145,6 +159,25 @@ MANIFESTS: list[tuple[tuple[Any, ...], Any]] = [
     (("links", LINK, "impairments", 0, "applied_ns"), 10**30),
     (("links", LINK, "impairments", 0, "direction"), "sideways"),
     (("links", LINK, "impairments", 0, "matches"), "true"),
+    (("links", LINK, "impairments", 0, "backend"), "magic"),
+    (("links", LINK, "impairments", 0, "step"), -1),
+    (("links", LINK, "impairments", 0, "requested", "loss_pct"), 101),
+    (("links", LINK, "impairments", 0, "requested", "loss_pct"), "5"),
+    (("links", LINK, "impairments", 0, "requested", "lost"), 5.0),
+    (("links", LINK, "impairments", 0, "requested", "delay_ms"), NAN),
+    (("links", LINK, "impairments", 0, "requested", "rate_kbit"), 0),
+    (("links", LINK, "impairments", 0, "requested", "cut_off"), "all"),
+    (("links", LINK, "impairments", 0, "requested", "bursts"), {"enter_pct": 1.0}),
+    (("links", LINK, "backend"), "magic"),
+    (("links", LINK, "relay"), {"up": {}}),
+    (("links", LINK, "relay"), []),
+    (("timeline", 0, "ok"), "yes"),
+    (("timeline", 0, "done_ns"), -1),
+    (("timeline", 0, "at_s"), "5s"),
+    (("faults", 0, "hits"), -1),
+    (("faults", 0, "matched"), None),
+    (("seed_honoured",), "no"),
+    (("seed_reason",), None),
     (("nodes", "broker", "ended"), "never"),
     (("phases", 0, "quiet"), "no"),
     (("logs", "consumer1", "lines"), -1),
@@ -160,6 +193,18 @@ def test_a_manifest_with_an_odd_value(folder: Path, keys: tuple[Any, ...], value
     error = refused(folder)
     assert error.where == str(folder / "manifest.json")
     assert keys[-1] == "run_id" or str(keys[-1]) in error.what
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("timeline", lambda steps: [*steps, {**steps[0], "step": 2}], "timeline: the plan has no step 2"),
+        ("faults", lambda faults: faults * 2, "faults: it has 2, 1 are planned"),
+    ],
+)
+def test_a_manifest_of_what_was_never_planned(folder: Path, key: str, value: Any, told: str) -> None:
+    change(folder / "manifest.json", (key,), value)
+    assert told in refused(folder).what
 
 
 @pytest.mark.parametrize("name", ["plan.json", "manifest.json"])
@@ -188,7 +233,27 @@ PLANS: list[tuple[tuple[Any, ...], Any]] = [
     (("subscriptions",), {}),
     (("subscriptions", "consumer1"), ["9"]),
     (("impairments", 0, "link"), "nobody@consumers"),
-    (("impairments", 0, "loss_pct"), 101),
+    (("impairments", 0, "wanted", "loss_pct"), 101),
+    (("impairments", 0, "wanted", "delay_ms"), -1),
+    (("impairments", 0, "wanted", "delay_ms"), NAN),
+    (("impairments", 0, "wanted", "rate_kbit"), 0),
+    (("impairments", 0, "wanted", "cut_off"), ["nobody@consumers"]),
+    (("impairments", 0, "wanted", "lost"), 5.0),
+    (("impairments", 0), {"link": LINK, "direction": "down", "loss_pct": 5.0}),  # as it was once written
+    (("demands",), [{"link": "x@y", "wish": "auto", "features": [], "faults": False}]),
+    (("timeline", 0, "node"), "nobody"),
+    (("timeline", 0, "node"), None),
+    (("timeline", 0, "at_s"), -1.0),
+    (("timeline", 0, "action"), "explode"),
+    (("timeline", 1, "node"), "broker"),
+    (("timeline", 1, "impairments", 0, "link"), "x@y"),
+    (("timeline", 1, "impairments", 0, "wanted"), {"cut_off": ["x@y"]}),
+    (("faults", 0, "senders"), ["nobody"]),
+    (("faults", 0, "receivers"), ["nobody"]),
+    (("faults", 0, "until"), {"where": {}, "senders": ["nobody"], "receivers": []}),
+    (("faults", 0, "by_ms"), -1.0),
+    (("faults", 0, "action"), "eat"),
+    (("ends",), {"verdict": "success"}),
     (("expect",), []),
     (("expect", "delivery"), 5),
     (("expect", "delivery", "op"), "~"),
@@ -237,7 +302,8 @@ def test_a_folder_whose_name_is_no_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["plan.json", "manifest.json", "messages.jsonl", "logs/consumer1.log", f"pcap/{LINK}.pcap", "."]
+    "name",
+    ["plan.json", "manifest.json", "messages.jsonl", "logs/consumer1.log", f"pcap/{LINK}.pcap", "relay.jsonl", "."],
 )
 def test_what_may_not_be_read(folder: Path, name: str) -> None:
     (folder / name).chmod(0)

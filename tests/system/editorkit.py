@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-import selectors
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +36,21 @@ class Program:
             bufsize=0,
         )
         self.output = b""
+        self._more = threading.Condition()
+        self._over = False
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        """All that it says, whether anybody waits for it or not: a full pipe would stop it."""
+        assert self.process.stdout is not None
+        while chunk := os.read(self.process.stdout.fileno(), 65536):
+            with self._more:
+                self.output += chunk
+                self._more.notify_all()
+        with self._more:
+            self._over = True
+            self._more.notify_all()
 
     def write(self, text: str) -> None:
         assert self.process.stdin is not None
@@ -47,25 +61,24 @@ class Program:
         """What it has said, without bare prompts."""
         return [line for line in self.output.decode().splitlines() if line.strip() != "c>"]
 
-    def wait_for(self, text: str, times: int = 1) -> list[str]:
-        """Its lines so far, once they hold this text so often."""
-        assert self.process.stdout is not None
-        deadline = time.monotonic() + PATIENCE_S
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
-            while self.output.count(text.encode()) < times:
-                left = deadline - time.monotonic()
-                assert selector.select(max(0.0, left)), f"{text!r} did not come in {PATIENCE_S} s: {self.output!r}"
-                chunk = os.read(self.process.stdout.fileno(), 65536)
-                assert chunk, f"{text!r} did not come before the end: {self.output!r}"
-                self.output += chunk
+    def wait_for(self, text: str) -> list[str]:
+        """Its lines so far, once they hold this text."""
+
+        def come() -> bool:
+            return text.encode() in self.output or self._over
+
+        with self._more:
+            self._more.wait_for(come, PATIENCE_S)
+        assert text.encode() in self.output, f"{text!r} did not come in {PATIENCE_S} s: {self.output[-2000:]!r}"
         return self.lines
 
     def end(self) -> tuple[int, list[str]]:
         """Its own end: the exit code, and all it has said."""
-        out, _ = self.process.communicate(timeout=PATIENCE_S)
-        self.output += out
-        return self.process.returncode, self.lines
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        return code, self.lines
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -73,6 +86,7 @@ class Program:
 
     def gone(self) -> None:
         self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()

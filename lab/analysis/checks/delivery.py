@@ -53,7 +53,7 @@ def _withheld(facts: Facts, wanted: Any) -> bool:
     if not facts.run.files or facts.run.plan.wire is None:
         return False
     doubts, broker = facts.doubts, [link.name for link in facts.run.plan.broker.links]
-    if doubts.run or doubts.conditions or doubts.on_links(broker) or facts.run.untapped & set(broker):
+    if doubts.run or doubts.network or doubts.on_links(broker) or facts.run.untapped & set(broker):
         return False
     count = facts.numbers.not_forwarded
     at_best = 100 * (facts.numbers.expected - count) / facts.numbers.expected

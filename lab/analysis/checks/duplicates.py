@@ -22,11 +22,9 @@ def check(facts: Facts, wanted: Any) -> Check:
         failed=failed,
         reason=reason,
         # Whatever was not seen could only add to this; but a network that is not as asked may itself repeat.
-        proof=not facts.doubts.conditions and not facts.doubts.outputs,
+        proof=not facts.doubts.network and not facts.doubts.outputs,
         evidence=[scene.seen(row) for row in facts.samples.doubled],
         evidence_in_all=numbers.doubled,
     )
     silent = [scene.link(node.name) for node in facts.run.plan.nodes if node.role == "consumer" and not node.shows]
-    return judge(
-        "duplicates", finding, [*of_seen(facts.doubts, silent), *facts.doubts.conditions, *facts.doubts.surplus]
-    )
+    return judge("duplicates", finding, [*of_seen(facts.doubts, silent), *facts.doubts.network, *facts.doubts.surplus])

@@ -31,7 +31,8 @@ def check(facts: Facts, wanted: Any) -> Check:
         observed=f"{total} fabricated" + (f" ({told})" if told else ""),
         failed=total > 0,
         reason=f"{total} shown messages cannot have been received: {told}" if total else "as expected",
-        proof=numbers.never_planned > 0 and not doubts.outputs,  # needs no capture
+        # Needs no capture, unless the lab itself may have made the marker out of another.
+        proof=numbers.never_planned > 0 and not doubts.outputs and not (facts.run.corrupts and doubts.contradictions),
         evidence=[
             scene.shown(row).model_copy(
                 update={"note": f"{row.marker} {_WORDS[row.strange or ''].format(consumer=row.consumer)}"}
@@ -42,8 +43,8 @@ def check(facts: Facts, wanted: Any) -> Check:
     )
     consumers = [scene.link(node.name) for node in facts.run.plan.role("consumer")]
     reasons = [*doubts.run, *doubts.on_links(consumers), *doubts.outputs]
-    if numbers.never_arrived or numbers.before_arrival:
-        reasons += doubts.conditions  # captures that contradict each other prove nothing against a program
+    if numbers.never_arrived or numbers.before_arrival or (numbers.never_planned and facts.run.corrupts):
+        reasons += doubts.contradictions  # captures that contradict each other prove nothing against a program
     if numbers.before_arrival and not numbers.never_arrived:
         reasons += doubts.clock  # only the order of two clock readings speaks against the program
     return judge("fabricated", finding, reasons)

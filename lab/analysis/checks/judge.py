@@ -49,7 +49,7 @@ def judge(name: str, finding: Finding, doubts: Sequence[str]) -> Check:
 
 def of_wire(doubts: Doubts) -> list[str]:
     """Everything that can spoil what depends on all captures and on the network's conditions."""
-    return [*doubts.run, *doubts.on_links(), *doubts.outputs, *doubts.conditions]
+    return [*doubts.run, *doubts.on_links(), *doubts.outputs, *doubts.network]
 
 
 def of_seen(doubts: Doubts, wire_only: Sequence[str]) -> list[str]:

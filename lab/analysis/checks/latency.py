@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.analysis.checks.judge import Finding, judge, of_wire
 from lab.analysis.evidence import Scene
-from lab.analysis.facts import Facts
+from lab.analysis.facts import Delivery, Facts
 from lab.model.results import Check
 from lab.model.units import holds
 
@@ -14,10 +14,10 @@ NAMES = ("p50", "p95", "p99", "max")
 
 
 def check(facts: Facts, wanted: Any) -> Check:
-    scene = Scene(facts.run)
+    scene = Scene(facts.run, facts.log)
     bounds = {name: wanted[name] for name in NAMES if name in wanted}
     expected = ", ".join(f"{name} {bound['op']} {bound['ms']:g} ms" for name, bound in bounds.items())
-    doubts = [*facts.doubts.clock, *of_wire(facts.doubts)]
+    doubts = [*facts.doubts.clock, *facts.doubts.late, *of_wire(facts.doubts)]
     spans = facts.numbers.spans["latency_ns"]
     if spans is None:
         nothing = Finding(expected, "nothing arrived", False, "")
@@ -33,11 +33,11 @@ def check(facts: Facts, wanted: Any) -> Check:
         ", ".join(f"{name} {measured[name]:.3f} ms" for name in bounds),
         failed=bool(broken),
         reason="; ".join(broken) or "as expected",
-        evidence=[
-            scene.arrived(row).model_copy(
-                update={"note": f"{row.marker} reached {row.consumer} after {(row.latency_ns or 0) / 1e6:.3f} ms"}
-            )
-            for row in facts.samples.slowest
-        ],
+        evidence=[scene.arrived(row).model_copy(update={"note": _slow(scene, row)}) for row in facts.samples.slowest],
     )
     return judge("latency", finding, doubts)
+
+
+def _slow(scene: Scene, row: Delivery) -> str:
+    took = f"{row.marker} reached {row.consumer} after {(row.latency_ns or 0) / 1e6:.3f} ms"
+    return ", ".join([took, *scene.deeds.slowed(row.sent_acts), *scene.deeds.slowed(row.forwarded_acts)])

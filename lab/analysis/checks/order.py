@@ -19,11 +19,11 @@ def check(facts: Facts, wanted: Any) -> Check:
         observed=f"{numbers.out_of_order} out of order",
         failed=failed,
         reason=f"{numbers.out_of_order} messages came after a later one" if failed else "as expected",
-        proof=not facts.doubts.conditions and not facts.doubts.outputs and not (silent and facts.run.resends),
+        proof=not facts.doubts.network and not facts.doubts.outputs and not (silent and facts.run.resends),
         evidence=[scene.seen(row) for row in facts.samples.out_of_order],
         evidence_in_all=numbers.out_of_order,
     )
-    doubts = [*of_seen(facts.doubts, silent), *facts.doubts.conditions, *facts.doubts.surplus]
+    doubts = [*of_seen(facts.doubts, silent), *facts.doubts.network, *facts.doubts.surplus]
     if facts.run.files:  # no plan says in which order they were sent
         doubts += facts.doubts.on_links([scene.link(node.name) for node in facts.run.plan.role("producer")])
     if failed and silent and facts.run.resends:

@@ -16,6 +16,7 @@ from lab.analysis.carried import carriers
 from lab.analysis.deliveries import deliveries_of
 from lab.analysis.events import events_of, kind_of
 from lab.analysis.facts import Facts, count_deliveries, count_traffic, take_samples
+from lab.analysis.fate import traffic_of
 from lab.analysis.foreign.doubts import Extent, Found, find_doubts, out_of_sight
 from lab.analysis.foreign.due import due, wishes_of, without_unsure
 from lab.analysis.foreign.follow import Following, alike, choose, followed, learn, messages_in, resends, with_content
@@ -26,13 +27,15 @@ from lab.analysis.ledger import write_ledger
 from lab.analysis.links import Count, link_results
 from lab.analysis.logs import SCHEMA as SHOWN
 from lab.analysis.manifest import Manifest
-from lab.analysis.packets import kept, read_packets, traffic_of
+from lab.analysis.packets import kept, read_packets
 from lab.analysis.place import scratch_in
 from lab.analysis.reading.internet import UDP
 from lab.analysis.reading.messages import messages_of
 from lab.analysis.reading.source import size_of
 from lab.analysis.reading.split import split
+from lab.analysis.relaylog import EMPTY
 from lab.analysis.taps import Share
+from lab.analysis.ways import measure
 from lab.analysis.wire import TableFramers
 from lab.model.nodes import Nodes
 from lab.model.plan import Link, Node, Plan, Settle, Subnet, Workload
@@ -78,10 +81,11 @@ def _find(spark: SparkSession, given: Given, places: list[Place], scratch: Path)
     # Whether a packet got lost can be told only where somebody listened at its receiver's.
     watched = ~F.concat_ws("@", "peer", "subnet").isin(sorted(run.untapped))
     fate = traffic_of(packets, guarded=False, one_clock=nodes.shared_clock)
-    traffic = fate.withColumn("lost", F.col("lost") & watched).withColumn("unsent", F.col("unsent") & watched).persist()
+    traffic = fate.withColumns({name: F.col(name) & watched for name in ("lost", "unsent")})
+    traffic = traffic.withColumn("missing", F.col("lost").cast("int")).persist()
     try:
         counts = count_traffic(traffic, run)
-        links = link_results(run, counts)
+        links = link_results(run, counts, measure(traffic, 0) if nodes.shared_clock else None)
         carried = carriers(packets, traffic, table, keyed=True)
         mode = choose(carried, table, nodes.follow)
         following = Following(mode, resends(carried, table), headers)
@@ -97,7 +101,7 @@ def _find(spark: SparkSession, given: Given, places: list[Place], scratch: Path)
         all_due = deliveries_of(events, expected.drop("text", "at_ns", "shared"), run).persist()
         outside = out_of_sight(all_due, extents, nodes)
         deliveries = kept(all_due.where(~outside), scratch / "deliveries.parquet")
-        write_ledger(traffic, run, links.lost, scratch)
+        write_ledger(traffic, run, links.lost, scratch, EMPTY, None)
         numbers = count_deliveries(deliveries, events)
         samples = take_samples(deliveries, traffic, numbers, links)
         found = Found(

@@ -8,8 +8,8 @@ import socket
 import sys
 from pathlib import Path
 
-from lab.impairments.relay.port import be_prompt
 from lab.impairments.relay.process import Relay
+from lab.impairments.relay.prompt import be_prompt
 
 
 def main() -> int:

@@ -140,11 +140,11 @@ class RelayBackend:
         """Stop forwarding and finish the ledger. `links` has counters by direction, `faults` matched and hits.
 
         A link's `failure` says what went wrong with its interfaces, that beside them what went wrong in the relay, and
-        `ledger_failure` why the ledger is not whole.
+        `ledger_failure` why the ledger is not whole. `priority` is the turn that the system gave to the relay.
         """
         if self._closed is None:
             answer = self._ask("close")
-            self._closed = {key: answer[key] for key in ("links", "faults", "failure", "ledger_failure")}
+            self._closed = {key: answer[key] for key in ("links", "faults", "failure", "priority", "ledger_failure")}
         return self._closed
 
     def clear(self) -> None:

@@ -14,38 +14,29 @@ class Lateness:
     """How long after its time each packet left."""
 
     def __init__(self) -> None:
-        self._slots = [0] * (SLOTS + 1)
+        self._slots: dict[int, int] = {}
         self._count = 0
         self.max_ns = 0
 
     def add(self, late_ns: int) -> None:
-        slot = late_ns // SLOT_NS
-        self._slots[slot if slot < SLOTS else SLOTS] += 1
+        slot = min(late_ns // SLOT_NS, SLOTS)
+        self._slots[slot] = self._slots.get(slot, 0) + 1
         self._count += 1
         if late_ns > self.max_ns:
             self.max_ns = late_ns
 
     def quantile_ms(self, share: float) -> float | None:
         """No more than this for that share of all; None without any."""
-        reach = share * self._count
         seen = 0
-        for slot, count in enumerate(self._slots):
-            seen += count
-            if count and seen >= reach:
-                return round(min((slot + 1) * SLOT_NS, self.max_ns) / NS_PER_MS if slot < SLOTS else self._max_ms, 3)
+        for slot in sorted(self._slots):
+            seen += self._slots[slot]
+            if seen >= share * self._count:
+                limit_ns = self.max_ns if slot == SLOTS else min((slot + 1) * SLOT_NS, self.max_ns)
+                return round(limit_ns / NS_PER_MS, 3)
         return None
 
-    @property
-    def _max_ms(self) -> float:
-        return self.max_ns / NS_PER_MS
-
     def plain(self) -> dict[str, float | None]:
-        there = self._count > 0
-        return {
-            "p50": self.quantile_ms(0.5),
-            "p99": self.quantile_ms(0.99),
-            "max": round(self._max_ms, 3) if there else None,
-        }
+        return {"p50": self.quantile_ms(0.5), "p99": self.quantile_ms(0.99), "max": self.quantile_ms(1)}
 
 
 @dataclass

@@ -24,7 +24,6 @@ RANGE = 1 << 64  # each draw is below
 REMEMBERED = 100_000  # payloads of a direction; at least so many, at most twice
 FLOWS = 4096  # whose beginning of the hash is kept ready
 _EIGHT = struct.Struct(">8Q")
-_MARKS = (b"m-", b"m\0-\0", b"\0m\0-")
 
 
 def threshold(pct: float) -> int:
@@ -87,8 +86,7 @@ class PayloadKey:
         self._same = different.pop() if len(different) == 1 else None  # no need to know which message it is
 
     def __call__(self, data: bytes, proto: int) -> bytes:
-        if any(mark in data for mark in _MARKS):
-            data = without_tags(data)
+        data = without_tags(data)
         if self._table is None or proto != UDP:
             return data
         blank = self._same
@@ -100,8 +98,11 @@ class PayloadKey:
 
 def without_tags(data: bytes) -> bytes:
     """With zeros for the tag of each marker, in whichever encoding."""
+    found = list(find_markers(data))
+    if not found:
+        return data
     kept = bytearray(data)
-    for start, end, name in find_markers(data):
+    for start, end, name in found:
         tag = TAG_LENGTH * (end - start) // len(name)
         kept[end - tag : end] = bytes(tag)
     return bytes(kept)
@@ -145,7 +146,7 @@ def _passage(secret: bytes, one: bytes) -> Iterator[Draws]:
 
 def bit_beside_markers(draw: int, data: bytes, bits: int) -> int:
     """The bit of a payload that a draw means. Markers are spared: by them a message is followed, also a changed one."""
-    spans = [(8 * start, 8 * end) for start, end, _ in find_markers(data)] if any(m in data for m in _MARKS) else []
+    spans = [(8 * start, 8 * end) for start, end, _ in find_markers(data)]
     free = bits - sum(end - start for start, end in spans)
     if free <= 0:
         return draw * bits // RANGE

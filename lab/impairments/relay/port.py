@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import os
 import socket
 import struct
 import time
@@ -24,7 +23,6 @@ SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 26, 33, 35
 BUFFER_BYTES = 32 << 20
 LONGEST, ASIDE = 66_000, 128  # bytes of a frame, and of what the kernel tells beside it
 VLAN_VALID, TPID_VALID, VLAN = 1 << 4, 1 << 6, 0x8100
-SET_TIMER_SLACK, NICE = 29, -15
 TAKE_ALL = 0xFFFFFFFF
 _TIMESPEC = struct.Struct("ll")
 _AUXDATA = struct.Struct("IIIHHHH")
@@ -126,11 +124,3 @@ def _attach(one: socket.socket, guard: Ops) -> None:
     )
     memory = ctypes.create_string_buffer(code)
     one.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", len(guard), ctypes.addressof(memory)))
-
-
-def be_prompt() -> None:
-    """Timers that fire when they should, and a turn before others where the system allows it."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(SET_TIMER_SLACK, ctypes.c_ulong(1), 0, 0, 0)  # nanoseconds
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, NICE)

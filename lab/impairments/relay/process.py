@@ -24,6 +24,7 @@ from lab.impairments.relay.faults import Faults
 from lab.impairments.relay.keyed import Keyed, PayloadKey
 from lab.impairments.relay.ledger import Ledger, Place
 from lab.impairments.relay.port import Port
+from lab.impairments.relay.prompt import priority
 from lab.impairments.relay.streams import Connections
 from lab.impairments.relay.way import End, Shared, Way
 from lab.impairments.wanted import Wanted
@@ -227,7 +228,8 @@ class Relay:
             }
             for name, link in self._links.items()
         }
-        return {"links": links, "faults": self._faults.counts(), "failure": self._failure}
+        told = {"failure": self._failure, "priority": priority()}
+        return {"links": links, "faults": self._faults.counts(), **told}
 
     def _close(self, command: Answer) -> Answer:
         """Nothing more passes; what still waits is lost."""

@@ -138,5 +138,5 @@ ROLES = {
     "producer": Role(_producer, (HOST, PORT, TOPIC, TEXT), also=("editor",)),
     "consumer": Role(_consumer, (SERVER, PORT), also=("subscriber",)),
     "storage": Role(_storage, (OWN_PORT, FOLDER)),
-    "words": Role(_words, (OWN_PORT,)),
+    "words": Role(_words, (OWN_PORT,), loads=("lab.protocols.editor.spelling",)),
 }

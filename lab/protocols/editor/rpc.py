@@ -104,6 +104,11 @@ class Records:
         self._held = bytearray()
         self._whole = bytearray()
 
+    @property
+    def begun(self) -> bool:
+        """A record has begun and not ended."""
+        return bool(self._held or self._whole)
+
     def feed(self, data: bytes) -> list[bytes]:
         self._held += data
         records, at = [], 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
-from xml.sax.saxutils import escape
 
 ENVELOPE = "http://schemas.xmlsoap.org/soap/envelope/"
 NAMESPACE = "urn:brokerlab:words"

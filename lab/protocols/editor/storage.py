@@ -1,18 +1,23 @@
 """The storage server's core: calls in, replies out, everything kept by a store. Must not know disks or brokers.
 
-Nothing is acknowledged before the store has it. Appends that come together are stored together.
+Nothing is acknowledged before the store has it. Appends that come together are stored together. A connection on which
+no whole call has come for ten seconds after it was opened, or after a call was begun, is reset.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
-from lab.protocols.core import Abort, Address, Connection, Core, Ending, HalfClose, Listener, Send
+from lab.protocols.core import Abort, Address, Connection, Core, Ending, HalfClose, Listener, Send, earliest
 from lab.protocols.editor import rpc
 from lab.protocols.editor.entry import STORAGE_PORT
 from lab.protocols.editor.rpc import Accepted, Article, BadXdr, Call, Procedure, Records, Status
+
+PATIENCE_S = 10.0
 
 
 class Store(Protocol):
@@ -25,9 +30,15 @@ class Store(Protocol):
     def last(self, topic: bytes) -> bytes | None: ...
 
 
+@dataclass
+class _Client:
+    deadline: float  # infinite while no call is due
+    records: Records = field(default_factory=Records)
+
+
 class Storage(Core):
     resets_when_killed = True
-    max_connections = 64
+    max_connections = 256
 
     def __init__(self, store: Store, port: int = STORAGE_PORT) -> None:
         super().__init__()
@@ -35,36 +46,49 @@ class Storage(Core):
         self.counters.update(dict.fromkeys(("prepared", "stored", "failed", "malformed"), 0))
         self._store = store
         self._names = count()
-        self._streams: dict[Connection, Records] = {}
+        self._clients: dict[Connection, _Client] = {}
 
     def listening(self, listener: str, port: int, now: float) -> None:
         self.say(f"Waiting for calls on port {port}.")
 
     def accepted(self, listener: str, addr: Address, now: float) -> Connection:
         name = next(self._names)
-        self._streams[name] = Records()
+        self._clients[name] = _Client(now + PATIENCE_S)
         return name
 
     def receive_bytes(self, connection: Connection, data: bytes, now: float) -> None:
-        stream = self._streams.get(connection)
-        if stream is None:
+        client = self._clients.get(connection)
+        if client is None:
             return
         try:
-            records = stream.feed(data)
-            calls = [rpc.read_call(record) for record in records]
+            calls = [rpc.read_call(record) for record in client.records.feed(data)]
         except BadXdr:
-            self.counters["malformed"] += 1
-            del self._streams[connection]
-            self.act(Abort(connection))
+            self._refuse(connection)
             return
+        if not client.records.begun:
+            client.deadline = math.inf
+        elif calls or client.deadline == math.inf:
+            client.deadline = now + PATIENCE_S
         for answer in self._answers(calls):
             self.act(Send(connection, answer))
+
+    def get_timer(self) -> float | None:
+        return earliest(*(client.deadline for client in self._clients.values()))
+
+    def handle_timer(self, now: float) -> None:
+        for connection in [name for name, client in self._clients.items() if client.deadline <= now]:
+            self._refuse(connection)
+
+    def _refuse(self, connection: Connection) -> None:
+        self.counters["malformed"] += 1
+        del self._clients[connection]
+        self.act(Abort(connection))
 
     def peer_finished(self, connection: Connection, now: float) -> None:
         self.act(HalfClose(connection))
 
     def closed(self, connection: Connection, ending: Ending, now: float) -> None:
-        self._streams.pop(connection, None)
+        self._clients.pop(connection, None)
 
     def _answers(self, calls: Sequence[Call]) -> list[bytes]:
         """A reply to each, in order."""

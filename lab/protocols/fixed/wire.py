@@ -30,6 +30,7 @@ class Frame:
 
 
 F = TypeVar("F", bound=Frame)
+LONGEST_NAME = 200
 
 
 class Wire(Generic[F]):
@@ -83,6 +84,11 @@ class Wire(Generic[F]):
 def codes(name: str) -> Mapping[str, int]:
     """The number of each type, by the wire table."""
     return {message.name: int(message.field("type").value or 0) for message in shipped(name).messages}
+
+
+def shown_name(payload: bytes) -> str:
+    """A name for a line that people read: never more than a line."""
+    return one_line(payload)[:LONGEST_NAME]
 
 
 def one_line(payload: bytes) -> str:

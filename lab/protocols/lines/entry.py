@@ -43,7 +43,13 @@ MUTANTS = (
         "wrong-topic", "broker", "delivery", "gives messages to those who asked for others", needs="subscribers-apart"
     ),
     Mutant("doubles", "broker", "duplicates", "sends each message twice"),
-    Mutant("forgets-seen", "broker", "duplicates", "sends what was sent already again with each further message"),
+    Mutant(
+        "forgets-seen",
+        "broker",
+        "duplicates",
+        "sends all of before again with each further message",
+        needs="late-subscriber",
+    ),
     Mutant("reorders", "broker", "order", "swaps neighbouring messages of a topic"),
     Mutant("slow", "broker", "latency", "holds what there is to send for 500 ms"),
     Mutant("mute", "consumer", "delivery", "receives messages but shows none"),

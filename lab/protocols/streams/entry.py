@@ -34,6 +34,13 @@ MUTANTS = (
     Mutant("doubles", "broker", "duplicates", "forwards each content packet twice, as two"),
     Mutant("alters", "broker", "delivery", "changes every tenth line of text, not its marker"),
     Mutant("wrong-stream", "broker", "delivery", "forwards to subscribers of other streams", needs="subscribers-apart"),
+    Mutant(
+        "doubles-subscription",
+        "broker",
+        "duplicates",
+        "a second subscription to the same stream doubles every delivery, as built (split protocol hides it)",
+        needs="subscribed-again",
+    ),
     Mutant("replaces-subscriber", "broker", "delivery", "a new subscriber silently replaces the stream's others"),
     Mutant(
         "loses-while-waiting",

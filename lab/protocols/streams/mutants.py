@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 
@@ -53,6 +54,21 @@ class WrongStream(Broker):
                 for addr in self.receivers(other, of.content):
                     if addr[0] not in rightful:
                         self.deliver(data, addr)
+
+
+class DoublesSubscription(Broker):
+    """As built: every subscription was an entry of its own in a list."""
+
+    def __init__(self, settings: Settings, most_producers: int = MOST_PRODUCERS) -> None:
+        super().__init__(settings, most_producers)
+        self._times: Counter[Address] = Counter()
+
+    def subscribe(self, stream: Stream, to: Header, addr: Address) -> None:
+        self._times[addr] += 1
+        super().subscribe(stream, to, addr)
+
+    def receivers(self, stream: Stream, content: int) -> list[Address]:
+        return [addr for addr in super().receivers(stream, content) for _ in range(max(1, self._times[addr]))]
 
 
 class ReplacesSubscriber(Broker):
@@ -185,6 +201,7 @@ CLASSES: dict[str, type[Core]] = {
     "doubles": Doubles,
     "alters": Alters,
     "wrong-stream": WrongStream,
+    "doubles-subscription": DoublesSubscription,
     "replaces-subscriber": ReplacesSubscriber,
     "loses-while-waiting": LosesWhileWaiting,
     "reorders": Reorders,

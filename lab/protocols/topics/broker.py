@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from lab.protocols.core import Address
 from lab.protocols.fixed import broker as fixed
-from lab.protocols.fixed.wire import one_line
+from lab.protocols.fixed.wire import shown_name
 from lab.protocols.topics import texts
 from lab.protocols.topics.core import Settings
 from lab.protocols.topics.wire import NO_TOPIC, WIRE, Message, Type
@@ -81,7 +81,7 @@ class Broker(fixed.Broker[Message]):
         name = self.name_of(publisher, message.topic) or b""
         for subscriber in list(self.receivers(message, publisher)):
             if self.deliver(message, subscriber, now):
-                self.say(texts.published(one_line(name)))
+                self.say(texts.published(shown_name(name)))
 
     def _on_create(self, message: Message, addr: Address) -> str:
         name, number = message.payload, message.topic
@@ -95,7 +95,7 @@ class Broker(fixed.Broker[Message]):
         self.topics[name] = {}
         self._name_bytes += len(name)
         self.announce(addr, number, name)
-        self.say(texts.created(one_line(name)))
+        self.say(texts.created(shown_name(name)))
         return texts.DONE[Type.CREATION]
 
     def _on_subscribe(self, name: bytes, addr: Address) -> str:
@@ -110,7 +110,7 @@ class Broker(fixed.Broker[Message]):
         if addr not in self.topics[name]:
             self.topics[name][addr] = self.wishes[addr][name] = None
             self._subscriptions += 1
-            self.say(texts.subscribed(one_line(name)))
+            self.say(texts.subscribed(shown_name(name)))
 
     def _on_unsubscribe(self, name: bytes, addr: Address) -> str:
         if addr not in self.topics.get(name, {}):
@@ -120,5 +120,5 @@ class Broker(fixed.Broker[Message]):
         if not self.wishes[addr]:
             del self.wishes[addr]
         self._subscriptions -= 1
-        self.say(texts.unsubscribed(one_line(name)))
+        self.say(texts.unsubscribed(shown_name(name)))
         return texts.DONE[Type.UNSUBSCRIPTION]

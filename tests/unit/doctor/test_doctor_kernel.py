@@ -78,7 +78,7 @@ def test_an_old_tc_that_knows_no_seed() -> None:
 def test_where_netem_can_be_had() -> None:
     lacking = {"tc qdisc add": UNKNOWN_QDISC}
     debian, ubuntu = (kernel.netem(machine(lacking, distribution=name)).do or "" for name in ("debian", "ubuntu"))
-    assert debian.startswith("nothing for random loss")
+    assert debian.startswith("nothing: the relay does all of it")
     assert debian.endswith("a kernel with CONFIG_NET_SCH_NETEM")
     assert ubuntu.endswith("sudo apt-get install linux-modules-extra-6.1.0-test")
 

@@ -43,6 +43,7 @@ BEYOND_A_SCHEMA = {
     "impair-bursts-and-loss",
     "impair-bursts-for-ever",
     "impair-delay-longer-than-quiet",
+    "impair-jitter-huge",
     "impair-jitter-large",
     "impair-partition-one-way",
     "impair-partition-stranger",

@@ -227,6 +227,26 @@ def test_a_text_has_the_size_that_was_asked_for(messages: int, producers: int, m
         assert message.marker in message.text.split()
 
 
+@settings(max_examples=60)
+@given(st.integers(1395, 20_000) | st.integers(2780, 2830))
+def test_the_marker_of_a_long_text_is_whole_within_its_last_pieces(size: int) -> None:
+    load = f"{{messages: 1, size: {size}}}"
+    [message] = make_messages(
+        plan_of(protocol="topics", options="{arq: go-back-n}", nodes="{producers: 1, consumers: 1}", workload=load)
+    )
+    data = message.text.encode()
+    pieces = [data[at : at + 1394] for at in range(0, size, 1394)]
+    assert len(data) == size
+    assert [message.marker.encode() in piece for piece in pieces[-2:]].count(True) == 1
+    assert data.find(message.marker.encode()) > size - 1394 - len(message.marker) - 1
+    assert message.marker in message.text.split()
+    assert message.text.startswith("Bulletin ")
+
+
+def test_long_texts_need_an_arq_that_has_pieces() -> None:
+    assert "too long" in refused(protocol="topics", workload="{size: 1395}").what
+
+
 def test_without_a_size_nothing_is_filled_in() -> None:
     assert not [one for one in make_messages(plan_of()) if one.text.endswith(".")]
 

@@ -118,6 +118,19 @@ def test_both_ends_together() -> None:
     assert answering.lines_to_send() == ["UNSELL"]  # the menu is there: the next request goes on
 
 
+def test_a_settled_request_knows_all_that_was_written() -> None:
+    shop, answering = Shop(), Answering()
+    answering.ask("1", (*SHOP.steps("sell"), SHOP.settled), {"thing": "hat", "price": "5"}, 0.0)
+    answering.ask("2", (*SHOP.steps("list"), SHOP.settled), {}, 0.0)
+    converse(answering, shop)
+    told = [event for event in iter(answering.next_event, None) if isinstance(event, Told)]
+    assert [event.wrote.strip() for event in told] == [
+        "Buy or sell? What? For how much? Buy or sell?",
+        "Buy or sell? Buy or sell?",
+    ]
+    assert shop.done == [("sell", {"thing": "hat", "price": "5"}), ("list", {})]
+
+
 def test_a_prompt_that_stood_there_before_is_no_answer() -> None:
     answering = Answering(patience_s=2.0)
     answering.receive(b"Command: ", 0.0)

@@ -74,7 +74,9 @@ def test_rows() -> None:
     assert [row[0] for row in field_rows(forms(streams)[2])][:3] == ["0, bits 0–3", "0–2, bits 4–23", "3…"]
     told = {row[0]: row[1:] for row in message_rows(streams)}
     assert told["ID"] == ("origin = 10, producer at least 1", "answer", "answered", "the producer's id")
-    assert told["CONTENT_PART"][3] == "a part of a frame or chunk; only with split: protocol"
+    assert told["CONTENT_PART"][3] == (
+        "a part of a frame, chunk or line; frames are numbered for each stream and type; only with split: protocol"
+    )
 
 
 def test_the_document_is_current() -> None:

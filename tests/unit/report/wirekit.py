@@ -134,9 +134,9 @@ class Shark:
         """The messages of each frame, with values as our decoder has them."""
         return self._messages(self.run(packets, "-T", "json", *options))
 
-    def messages_in(self, capture: Path) -> list[list[Message]]:
+    def messages_in(self, capture: Path, *options: str) -> list[list[Message]]:
         """The same for a capture that is there."""
-        return self._messages(self.read(capture, "-T", "json"))
+        return self._messages(self.read(capture, "-T", "json", *options))
 
     def _messages(self, told: str) -> list[list[Message]]:
         frames = json.loads(told, object_pairs_hook=list)

@@ -229,3 +229,20 @@ def test_a_payload_that_is_only_a_marker_has_no_other_bits() -> None:
     assert {bit_beside_markers(RANGE * step // 1000, data, 8 * len(data)) for step in range(1000)} == set(
         range(8 * len(data))
     )
+
+
+@given(st.lists(st.sampled_from([b"text", b"m-producer1-1-00000000", b"m-p-2-abcdef01", b"\xff"]), max_size=6))
+def test_a_flip_spares_markers_and_reaches_all_else(pieces: list[bytes]) -> None:
+    payload = b" ".join(pieces)
+    bits = 8 * len(payload)
+    marked = {bit for start, end, _ in find_markers(payload) for bit in range(8 * start, 8 * end)}
+    free = bits - len(marked)
+    if not free:
+        return
+    draws = [(2 * number + 1) * RANGE // (2 * free) for number in range(free)]
+    assert {bit_beside_markers(draw, payload, bits) for draw in draws} == set(range(bits)) - marked
+
+
+def test_a_payload_that_is_all_marker_is_not_spared() -> None:
+    marker = b"m-producer1-1-00000000"
+    assert 0 <= bit_beside_markers(RANGE - 1, marker, 8 * len(marker)) < 8 * len(marker)

@@ -127,12 +127,9 @@ def test_faults_are_counted_even_if_nothing_ever_came(channel: Channel) -> None:
     assert channel.ask(**OPEN, faults=[{"action": "drop", "where": {"type": "ACK"}}])["ok"]
     assert not channel.ask(**OPEN)["ok"], "only once"
     assert channel.ask(do="begin") == {"ok": True}
-    assert channel.ask(do="counters") == {
-        "ok": True,
-        "links": {},
-        "faults": [{"matched": 0, "hits": 0}],
-        "failure": None,
-    }
+    counters = channel.ask(do="counters")
+    assert counters.pop("priority") in ("real-time", "raised", "ordinary")
+    assert counters == {"ok": True, "links": {}, "faults": [{"matched": 0, "hits": 0}], "failure": None}
 
 
 class NoLinks:
