@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 SUBNET_LOCK_S = 300.0
 FIXED_LOCK_S = 3600.0
+BY_HAND = {"by_hand": True, "timeline": (), "ends": None}  # no timeline is run, so no ending can be foreseen
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ def planned(
         clear_away(progress, engine_known_missing=request.runtime == "auto" and runtime.name == "netns")
     with contextlib.ExitStack() as held:
         cidrs = _choose_subnets(scenario, document, runtime, progress, held)
-        plan = make_plan(scenario, document, who, cidrs).model_copy(update={"by_hand": by_hand})
+        plan = make_plan(scenario, document, who, cidrs)
+        plan = plan.model_copy(update=BY_HAND) if by_hand else plan
         messages = make_messages(plan)
         folder = RunFolder.create(request.runs, scenario.name, who.run_id)
         folder.write_scenario(document.text)
@@ -128,10 +130,10 @@ def planned(
 
 def analyse_run(folder: RunFolder, progress: Progress, spark: Spark) -> Results:
     """The verdict of a run folder; needs no engine and no root."""
-    from lab.analysis.job import analyse
+    from lab.analysis.foreign.byhand import analyse_any
 
     with _analysing(folder, progress):
-        return analyse(folder.path, spark.get())
+        return analyse_any(folder.path, spark.get())
 
 
 def analyse_given(given: Given, progress: Progress, spark: Spark) -> Results:
