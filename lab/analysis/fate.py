@@ -14,6 +14,7 @@ from lab.analysis.packets import is_paired
 from lab.analysis.reading.link import ARP, IPV4, IPV6
 from lab.analysis.touched import FACTS, OF_PACKETS
 
+OPEN_ROLES = ("broker", "service")  # with whom every node of a subnet may speak
 UP, DOWN = "_up", "_down"
 OPEN_ROLES = ("broker", "service")  # with whom every node of a subnet may speak
 NOTHING_DONE: dict[str, bool | float | int | str] = {

@@ -67,12 +67,17 @@ def stopped_if_interrupted(spark: SparkSession) -> Iterator[None]:
 
 def publish(facts: Facts, counts: list[Count], scratch: Path) -> Results:
     """Judge, and put the tables and results.json where they belong."""
-    results, run = results_of(facts, counts), facts.run
+    results = results_of(facts, counts)
+    put(results, facts.run, scratch)
+    return results
+
+
+def put(results: Results, run: Run, scratch: Path) -> None:
+    """The tables and results.json of a run, each whole or not at all."""
     part = run.folder.results.with_name("results.json.part")
     part.write_text(canonical(results), encoding="utf-8")
     _replace(scratch, run.path / "tables")
     part.replace(run.folder.results)
-    return results
 
 
 def examine(spark: SparkSession, run: Run, scratch: Path) -> tuple[Facts, list[Count]]:

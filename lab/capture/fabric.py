@@ -24,7 +24,7 @@ from lab.errors import HostError, LabError
 from lab.impairments import tc, trial
 from lab.impairments.wanted import Wanted
 
-FLUSH_EVERY_S = 0.5
+FLUSH_EVERY_S = 0.2  # who follows a capture while it grows is no further behind
 NO_RELAY: dict[str, Any] = {"seed": 0, "names": {}, "wire": None, "faults": []}
 Answer = dict[str, Any]
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lab import __version__
+from lab.cli import held
 from lab.cli.display import watcher
-from lab.cli.main import CODES, this_command
-from lab.errors import HostError, InputError
-from lab.model.master import spark_master
-from lab.model.results import Results, canonical
+from lab.cli.main import CODES
+from lab.cli.options import Json, Master, Quiet, Runs, Runtime, need_a_folder, tell_verdict
+from lab.errors import InputError
 from lab.model.runfolder import RunFolder
-from lab.report.verdict import print_verdict
-from lab.runtimes.choose import Wish
 
 if TYPE_CHECKING:
     from lab.orchestrate.session import Request
@@ -30,10 +27,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the verdict.")]
-Runs = Annotated[Path, typer.Option("--runs", help="Where run folders are made.")]
-Master = Annotated[str, typer.Option("--master", help="The Spark master that analyses.", callback=spark_master)]
+
+
+for command in (held.up, held.attach, held.tap, held.down):
+    app.command()(command)
 
 
 def _version(wanted: bool) -> None:
@@ -59,10 +56,7 @@ def run(
         str | None, typer.Option(metavar="1..20", help="One run for each of these seeds, and a table of all.")
     ] = None,
     runs: Runs = Path("runs"),
-    runtime: Annotated[
-        Wish,
-        typer.Option(help="Containers, or namespaces of this machine; auto: containers where an engine answers."),
-    ] = "auto",
+    runtime: Runtime = "auto",
     master: Master = "local[*]",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -70,13 +64,13 @@ def run(
     """Run a scenario and judge it."""
     from lab.orchestrate.session import Request, run_scenario
 
-    _need_a_folder()
+    need_a_folder()
     request = Request(scenario, runs, seed, master, runtime)
     if seeds is not None:
         return _run_seeds(request, seeds, as_json=as_json, quiet=quiet)
     with watcher(silent=as_json or quiet) as progress:
         judged = run_scenario(request, progress)
-    return _tell(judged.results, judged.folder.path, as_json, quiet)
+    return tell_verdict(judged.results, judged.folder.path, as_json, quiet)
 
 
 def _run_seeds(request: Request, text: str, *, as_json: bool, quiet: bool) -> int:
@@ -113,16 +107,16 @@ def analyse(
     from lab.cli.captures import given_captures, one_run
     from lab.orchestrate.session import analyse_given, analyse_run
 
-    _need_a_folder()
+    need_a_folder()
     if not captures:
         opened = RunFolder.open(one_run(files or [], protocol, nodes))
         with watcher(silent=as_json or quiet) as progress:
             results = analyse_run(opened, progress, SparkStart(master))
-        return _tell(results, opened.path, as_json, quiet)
+        return tell_verdict(results, opened.path, as_json, quiet)
     given = given_captures(files or [], protocol, nodes, runs)
     with watcher(silent=as_json or quiet) as progress:
         results = analyse_given(given, progress, SparkStart(master))
-    return _tell(results, given.folder.path, as_json, quiet)
+    return tell_verdict(results, given.folder.path, as_json, quiet)
 
 
 @app.command()
@@ -192,7 +186,7 @@ def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> int:
     from lab.doctor.examine import examine
     from lab.report.doctor import as_document, print_report, telling
 
-    _need_a_folder()
+    need_a_folder()
     with telling(silent=as_json) as tell:
         report = examine(runs, tell)
     if as_json:
@@ -228,25 +222,3 @@ def protocols(
     wanted = {"json": as_json, "wireshark": wireshark, "scapy": scapy}
     show(table, [form for form, chosen in wanted.items() if chosen])
     return 0
-
-
-def _need_a_folder() -> None:
-    """Spark and the engine's client are started in the current folder, wherever the run is."""
-    try:
-        os.getcwd()
-    except OSError as error:
-        raise HostError(
-            f"the current folder cannot be used: {error.strerror}",
-            expected="a folder that is still there",
-            hint="cd into one",
-        ) from None
-
-
-def _tell(results: Results, folder: Path, as_json: bool, quiet: bool) -> int:
-    if as_json:
-        typer.echo(canonical(results), nl=False)
-    elif quiet:
-        typer.echo(results.verdict)
-    else:
-        print_verdict(results, folder, this_command())
-    return CODES[results.verdict]

@@ -23,6 +23,10 @@ STOPPED = {  # what is true of a command that was stopped
     "check": "; there may be files that were not checked",
     "clean": "; there may be more to remove: run it again",
     "doctor": "; what it had started was taken down",
+    "up": "; everything was taken down",
+    "attach": "; the program goes on",
+    "tap": "; the run goes on",
+    "down": "; what was begun is done to the end, and the run folder can be judged then: lab analyse RUN",
 }
 
 

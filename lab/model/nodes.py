@@ -120,6 +120,7 @@ class Nodes:
     settled: bool
     expect: Expectation
     text: str
+    from_start: bool = False  # the captures began before any node could say anything
 
     @property
     def links(self) -> tuple[str, ...]:

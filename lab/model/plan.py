@@ -143,6 +143,7 @@ class Plan(Value):
     last_phase: str | None = None  # what consumers are asked to do then
     impair_from: Literal["publish", "start"]
     wire: dict[str, Any] | None = None  # the protocol's wire table in its plain form
+    by_hand: bool = False  # people type at the programs' prompts; the workload and the timeline are not run
 
     @property
     def transport(self) -> str:

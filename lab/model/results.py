@@ -215,6 +215,7 @@ class Results(Record):
     seed_honoured: bool | None = Field(default=None, description="whether the same seed hits the same packets again")
     seed_reason: str | None = Field(default=None, description="why, or why not")
     runtime: str
+    by_hand: bool = Field(default=False, description="people played it: what was published is what the captures show")
     started: str
     duration_s: float
     checks: list[Check]

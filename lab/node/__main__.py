@@ -21,6 +21,7 @@ from lab.node.files import Files
 from lab.node.loop import Loop
 from lab.node.output import Output
 from lab.node.prompt import Prompt
+from lab.node.watched import Watched
 from lab.protocols.catalog import PROTOCOLS
 from lab.protocols.core import Address
 from lab.protocols.roles import Program, Role, Start, roles_of
@@ -59,6 +60,7 @@ def _parser(protocol: str, name: str, role: Role) -> argparse.ArgumentParser:
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="a protocol option")
     parser.add_argument("--mutant", metavar="NAME", help="run with this known defect")
     parser.add_argument("--driven", action="store_true", help="controlled by JSON lines on standard input")
+    parser.add_argument("--watched", action="store_true", help="by hand, and tell the lab when it is ready")
     parser.add_argument("--file", type=Path, metavar="F", help="commands to take before those of standard input")
     parser.add_argument("--bind", default="0.0.0.0", metavar="ADDRESS", help="the own address (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of what a program makes up itself")
@@ -135,9 +137,8 @@ def _start(protocol: str, name: str, args: argparse.Namespace) -> Start:
 def _driver(args: argparse.Namespace, program: Program, output: Output) -> Driver:
     if args.driven:
         return Control(program.core, output)
-    if program.desk is not None:
-        return Prompt(program.core, program.desk, output)
-    return Unattended(output)
+    by_hand = Unattended(output) if program.desk is None else Prompt(program.core, program.desk, output)
+    return Watched(by_hand, program.core, output) if args.watched else by_hand
 
 
 def main(argv: list[str] | None = None) -> int:

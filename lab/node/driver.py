@@ -9,8 +9,10 @@ from lab.protocols.core import Event, Said
 
 
 class Driver(Protocol):
-    ended: bool
     reads_input: bool
+
+    @property
+    def ended(self) -> bool: ...
 
     def start(self, now: float) -> None: ...  # the program can receive now
 

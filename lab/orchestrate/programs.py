@@ -75,6 +75,10 @@ class NodeProgram:
         except OSError:
             return  # it ended; its barrier or its exit code tells
 
+    def write(self, data: bytes) -> None:
+        """What somebody types; OSError if it has ended."""
+        self._streams.write(data)
+
     def close(self, deadline: float) -> None:
         """Wait for the end of its output, then close the log."""
         self._hang_up(deadline)

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lab.analysis.background import Spark, SparkStart
 from lab.errors import InputError, LabError
 from lab.model.loader import Document, load
+from lab.model.plan import Message, Plan
 from lab.model.planner import Identity, make_messages, make_plan
 from lab.model.results import Results
 from lab.model.rules import check
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 SUBNET_LOCK_S = 300.0
 FIXED_LOCK_S = 3600.0
+BY_HAND = {"by_hand": True, "timeline": (), "ends": None}  # no timeline is run, so no ending can be foreseen
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,18 @@ class Judged:
     results: Results
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A run before it begins."""
+
+    plan: Plan
+    messages: list[Message]
+    folder: RunFolder
+    runtime: Runtime
+    record: Record
+    networks_made: Callable[[], None]
+
+
 def load_checked(path: Path) -> tuple[Scenario, Document]:
     """A scenario that could be run."""
     scenario, document = load(path)
@@ -67,6 +81,27 @@ def run_scenario(
     request: Request, progress: Progress, choice: Choice | None = None, spark: Spark | None = None
 ) -> Judged:
     """The whole of `lab run`; tests bring a runtime or a Spark of their own."""
+    with planned(request, progress, choice) as one:
+        spark = spark or SparkStart(request.master)
+        run = Run(
+            plan=one.plan,
+            messages=one.messages,
+            folder=one.folder,
+            runtime=one.runtime,
+            progress=progress,
+            record=one.record,
+            gate=spark.gate,
+            networks_made=one.networks_made,
+        )
+        run.execute()
+    return Judged(one.folder, analyse_run(one.folder, progress, spark))
+
+
+@contextlib.contextmanager
+def planned(
+    request: Request, progress: Progress, choice: Choice | None = None, *, by_hand: bool = False
+) -> Iterator[Planned]:
+    """A run that can begin, with its folder; while it lasts, nobody else has its addresses."""
     with stage(progress, "plan"):
         scenario, document = load_checked(request.scenario)
         who = Identity(new_run_id(), _seed(request, scenario), secrets.token_bytes(16))
@@ -77,6 +112,7 @@ def run_scenario(
     with contextlib.ExitStack() as held:
         cidrs = _choose_subnets(scenario, document, runtime, progress, held)
         plan = make_plan(scenario, document, who, cidrs)
+        plan = plan.model_copy(update=BY_HAND) if by_hand else plan
         messages = make_messages(plan)
         folder = RunFolder.create(request.runs, scenario.name, who.run_id)
         folder.write_scenario(document.text)
@@ -85,30 +121,19 @@ def run_scenario(
         record.write_unfinished(folder.manifest)
         folder.link_latest(request.runs)
         progress.note(f"run folder: {printable(str(folder.path))}")
-        spark = spark or SparkStart(request.master)
-        run = Run(
-            plan=plan,
-            messages=messages,
-            folder=folder,
-            runtime=runtime,
-            progress=progress,
-            record=record,
-            gate=spark.gate,
-            networks_made=held.pop_all().close if scenario.subnets == "auto" else _nothing,
-        )
+        networks_made = held.pop_all().close if scenario.subnets == "auto" else _nothing
         try:
-            run.execute()
+            yield Planned(plan, messages, folder, runtime, record, networks_made)
         finally:
             folder.link_latest(request.runs)
-    return Judged(folder, analyse_run(folder, progress, spark))
 
 
 def analyse_run(folder: RunFolder, progress: Progress, spark: Spark) -> Results:
     """The verdict of a run folder; needs no engine and no root."""
-    from lab.analysis.job import analyse
+    from lab.analysis.foreign.byhand import analyse_any
 
     with _analysing(folder, progress):
-        return analyse(folder.path, spark.get())
+        return analyse_any(folder.path, spark.get())
 
 
 def analyse_given(given: Given, progress: Progress, spark: Spark) -> Results:

@@ -82,6 +82,7 @@ class Protocol:
     last_phase: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (option, value) → consumers' last phase
     services: tuple[Service, ...] = ()
     mutants: tuple[Mutant, ...] = ()
+    by_hand: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # role → what a person must give it besides
 
     def silence(self, options: Mapping[str, Any]) -> float:
         """How long a sender with something unacknowledged may be silent, with these options."""

@@ -61,7 +61,8 @@ def _next(results: Results, folder: Path, command: Sequence[str]) -> Iterator[tu
         lines.insert(0, shlex.join(["wireshark", os.path.join(where, "capture.pcapng")]))
     yield from zip(("next: ", "      "), lines, strict=False)
     scenario = os.path.join(where, "scenario.yaml")
-    yield "repeat: ", shlex.join([*lab, "run", scenario, "--seed", str(results.seed), "--runtime", results.runtime])
+    again = "up" if results.by_hand else "run"
+    yield "repeat: ", shlex.join([*lab, again, scenario, "--seed", str(results.seed), "--runtime", results.runtime])
     if results.seed_honoured is False:
         yield "        ", "other packets will be hit" + (f": {results.seed_reason}" if results.seed_reason else "")
 

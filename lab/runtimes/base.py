@@ -46,6 +46,14 @@ class Streams(Protocol):
     def close(self) -> None: ...
 
 
+class Follower(Protocol):
+    """A capture while it grows, from its first byte. Any thread may end it."""
+
+    def chunks(self) -> Iterator[bytes]: ...
+    def finish(self) -> None: ...  # nothing more is written: the rest, then the end
+    def close(self) -> None: ...  # nobody reads any more
+
+
 class Runtime(Protocol):
     """Brings a plan up and takes it down; everything it makes carries the run's label."""
 
@@ -61,4 +69,5 @@ class Runtime(Protocol):
     def restart_program(self, node: Node) -> Streams: ...  # afresh in the same network; one that runs is killed first
     def state(self, node: Node) -> ExitState: ...  # a paused program is running
     def fetch_captures(self, target: Path) -> None: ...
+    def follow_capture(self, link: str, folder: Path) -> Follower: ...  # of a link that has a tap
     def down(self) -> None: ...

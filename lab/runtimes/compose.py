@@ -21,11 +21,11 @@ from lab.errors import HostError, LateError
 from lab.model.owner import owner_mark
 from lab.model.plan import Node, Plan
 from lab.runtimes.actions import Action
-from lab.runtimes.base import FOLDER_LABEL, PART_LABEL, RUN_LABEL, ExitState, HostLink, Say, Streams
+from lab.runtimes.base import FOLDER_LABEL, PART_LABEL, RUN_LABEL, ExitState, Follower, HostLink, Say, Streams
 from lab.runtimes.base import OWNER_LABEL as OWNER
 from lab.runtimes.compose_file import bridge_name, container_name, project, render
 from lab.runtimes.docker_control import act
-from lab.runtimes.docker_streams import DockerStreams
+from lab.runtimes.docker_streams import DockerFollower, DockerStreams
 from lab.runtimes.images import Images, ensure_images
 from lab.runtimes.owned import WORKERS, engine_errors, fetch_folder, remove
 from lab.runtimes.subnets import host_routes
@@ -196,6 +196,12 @@ class ComposeRuntime:
         if self._fabric_id is None:
             return
         fetch_folder(self._client, self._fabric_id, target)
+
+    def follow_capture(self, link: str, folder: Path) -> Follower:
+        if self._fabric_id is None:
+            raise HostError("the fabric does not run")
+        with engine_errors(f"following the capture of {link}"):
+            return DockerFollower(self._client.api, self._fabric_id, f"/captures/{link}.pcap")
 
     def down(self) -> None:
         remove(self._client, self._run_id)

@@ -18,11 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import lab
-from lab.errors import HostError, LateError
+from lab.capture.follow import FileFollower
+from lab.errors import HostError, LateError, printable
 from lab.model.owner import owner_mark
 from lab.model.plan import Link, Node, Plan
 from lab.runtimes.actions import Action
-from lab.runtimes.base import ExitState, HostLink, Say, Streams
+from lab.runtimes.base import ExitState, Follower, HostLink, Say, Streams
 from lab.runtimes.netns_channel import BrokenChannelError, Message, close_all, receive, send
 from lab.runtimes.netns_leftovers import command, processes
 from lab.runtimes.netns_streams import PipeStreams
@@ -166,6 +167,13 @@ class NetnsRuntime:
 
     def fetch_captures(self, target: Path) -> None:
         """Nothing to do: the fabric writes into the run folder itself."""
+
+    def follow_capture(self, link: str, folder: Path) -> Follower:
+        file = folder / "pcap" / f"{link}.pcap"
+        try:
+            return FileFollower(file)
+        except OSError as error:
+            raise HostError(f"cannot be followed: {error.strerror}", where=printable(str(file))) from None
 
     def down(self) -> None:
         if self._supervisor is not None:

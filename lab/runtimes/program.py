@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 
 from lab.model.plan import Node, Plan
 from lab.protocols.catalog import PROTOCOLS
@@ -13,7 +14,8 @@ NODE_PROGRAM = ["python3", "-m", "lab.node"]
 def program_command(plan: Plan, node: Node) -> list[str]:
     """The command line of the node's program."""
     role = node.name if node.role == "service" else node.role
-    command = [*NODE_PROGRAM, plan.protocol, role, "--name", node.name, "--driven"]
+    command = [*NODE_PROGRAM, plan.protocol, role, "--name", node.name]
+    command += _by_hand(plan, role, node.name) if plan.by_hand else ["--driven"]
     if node.role in ("producer", "consumer"):
         command += ["--broker", "broker"]
     there = {other.name for other in plan.role("service")}
@@ -25,6 +27,12 @@ def program_command(plan: Plan, node: Node) -> list[str]:
     if node.mutant:
         command += ["--mutant", node.mutant]
     return command
+
+
+def _by_hand(plan: Plan, role: str, name: str) -> list[str]:
+    """As a person would start it; what programs make up themselves differs from node to node."""
+    seed = zlib.crc32(f"{plan.seed}/{name}".encode())
+    return ["--watched", "--seed", str(seed), *PROTOCOLS[plan.protocol].by_hand.get(role, ())]
 
 
 def known_hosts(plan: Plan, node: Node) -> dict[str, str]:

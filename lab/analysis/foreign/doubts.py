@@ -74,6 +74,7 @@ class Found:
     alike: int = 0
     doubled: int = 0  # packets that stand in a capture twice
     unmarked: int = 0
+    from_start: bool = False  # then they should show every subscription
     gaps: dict[str, int] = field(default_factory=dict)  # link → bytes of streams
     unsent: dict[str, int] = field(default_factory=dict)  # link → packets that only their receiver's capture has
 
@@ -91,7 +92,9 @@ def find_doubts(
     if found.unwanted:
         told = counted(found.unwanted, "message")
         due.append(
-            f"{told} went to consumers whose subscription to them no capture shows; give topics in the nodes file"
+            f"{told} went to consumers that had not subscribed to them, as far as the captures show"
+            if found.from_start
+            else f"{told} went to consumers whose subscription to them no capture shows; give topics in the nodes file"
         )
     if found.unmarked:
         due.append(f"{counted(found.unmarked, 'publication')} have no marker")

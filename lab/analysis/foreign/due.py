@@ -70,7 +70,7 @@ def wishes_of(nodes: Nodes, carried: DataFrame, table: Table | None, at_broker: 
     told += [
         f"{node.name}: no subscription of it was seen{where}; give its topics in the nodes file"
         for node in consumers
-        if node.name not in known
+        if node.name not in known and not nodes.from_start  # else it wanted nothing
     ]
     return Wishes(wishes, tuple(told), sure)
 

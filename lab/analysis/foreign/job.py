@@ -64,11 +64,14 @@ def analyse_captures(given: Given, spark: SparkSession) -> Results:
     with scratch_in(given.folder.path) as scratch:
         suit(spark, sum(size_of(path) for path in paths.values()))
         with stopped_if_interrupted(spark):
-            facts, counts = _find(spark, given, places, scratch)
+            facts, counts = examine_captures(spark, given, places, scratch)
         return publish(facts, counts, scratch)
 
 
-def _find(spark: SparkSession, given: Given, places: list[Place], scratch: Path) -> tuple[Facts, list[Count]]:
+def examine_captures(
+    spark: SparkSession, given: Given, places: list[Place], scratch: Path
+) -> tuple[Facts, list[Count]]:
+    """Everything that Spark is needed for; what is judged is judged of these."""
     shares = [Share(place, part) for place in places for part in split(place.path, place.name)]
     rows = read_packets(spark, shares, read_place, scratch / "packets.parquet")
     table, nodes = given.table, given.nodes

@@ -107,4 +107,5 @@ EDITOR = Protocol(
         ),
     ),
     mutants=MUTANTS,
+    by_hand={"broker": ("-p", str(BROKER_PORT))},
 )
