@@ -215,7 +215,6 @@ class Results(Record):
     seed_honoured: bool | None = Field(default=None, description="whether the same seed hits the same packets again")
     seed_reason: str | None = Field(default=None, description="why, or why not")
     runtime: str
-    by_hand: bool = Field(default=False, description="people played it: what was published is what the captures show")
     started: str
     duration_s: float
     checks: list[Check]
@@ -227,6 +226,7 @@ class Results(Record):
     autopsies_left_off: int = Field(default=0, description="further autopsies, not listed")
     ends: Ending | None = Field(default=None, description="what the scenario names, null if it names nothing")
     as_named: bool | None = Field(default=None, description="whether it ended so")
+    by_hand: bool = Field(default=False, description="people played it: what was published is what the captures show")
 
 
 def as_named(ends: Ending | None, verdict: Verdict, checks: list[Check]) -> bool | None:

@@ -130,10 +130,11 @@ def planned(
 
 def analyse_run(folder: RunFolder, progress: Progress, spark: Spark) -> Results:
     """The verdict of a run folder; needs no engine and no root."""
-    from lab.analysis.foreign.byhand import analyse_any
+    from lab.analysis.foreign.byhand import analyse_by_hand, is_by_hand
+    from lab.analysis.job import analyse
 
     with _analysing(folder, progress):
-        return analyse_any(folder.path, spark.get())
+        return (analyse_by_hand if is_by_hand(folder.path) else analyse)(folder.path, spark.get())
 
 
 def analyse_given(given: Given, progress: Progress, spark: Spark) -> Results:

@@ -20,7 +20,7 @@ from lab.analysis.facts import Facts
 from lab.analysis.foreign.job import Given, examine_captures
 from lab.analysis.foreign.places import places_of
 from lab.analysis.inputs import Run, open_run
-from lab.analysis.job import analyse, examine, put, results_of, stopped_if_interrupted, suit
+from lab.analysis.job import examine, put, results_of, stopped_if_interrupted, suit
 from lab.analysis.links import Count
 from lab.analysis.metrics import metrics_of
 from lab.analysis.place import remove, scratch_in
@@ -35,13 +35,8 @@ FOLLOWED = ("delivery", "duplicates", "order", "latency")  # the checks that nee
 SIDES = ("producers", "consumers")
 
 
-def analyse_any(folder: Path, spark: SparkSession) -> Results:
-    """The verdict of a run folder, whoever published in it."""
-    return analyse_by_hand(folder, spark) if _is_by_hand(folder) else analyse(folder, spark)
-
-
-def _is_by_hand(folder: Path) -> bool:
-    """What is wrong with the file is told by whoever reads all of it."""
+def is_by_hand(folder: Path) -> bool:
+    """Whether people published in this run; what is wrong with its plan is told by whoever reads all of it."""
     try:
         plan = json.loads((folder / "plan.json").read_bytes())
     except (OSError, ValueError):

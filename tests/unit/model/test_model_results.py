@@ -171,6 +171,7 @@ def test_the_documented_order_of_fields() -> None:
         "autopsies_left_off",
         "ends",
         "as_named",
+        "by_hand",
     ]
 
 

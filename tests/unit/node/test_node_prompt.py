@@ -1,11 +1,15 @@
 """The dialogue at a prompt, against a real broker core, without sockets."""
 
 import io
+import json
 
 import pytest
 
+from lab.node.driver import Unattended
 from lab.node.output import Output
 from lab.node.prompt import Prompt
+from lab.node.watched import Watched
+from lab.protocols.core import Ready
 from lab.protocols.rooms.broker import Broker
 from lab.protocols.rooms.core import Settings
 from lab.protocols.rooms.desk import PublisherDesk, SubscriberDesk
@@ -170,3 +174,31 @@ def test_readings_come_from_the_seed() -> None:
     assert texts[0] == texts[1]
     assert texts[0].startswith("The Temp is ")
     assert texts[0].endswith(" degree ")
+
+
+def test_a_watched_prompt_tells_the_lab_when_it_is_ready_and_what_it_counted() -> None:
+    settings, screen = Settings("none", chatter=False, reply_timeout_s=1.0), io.BytesIO()
+    core, output = Publisher(settings, BROKER), Output(screen)
+    watched = Watched(Prompt(core, PublisherDesk(core, seed=7), output), core, output)
+    watched.start(0.0)
+    output.flush()
+    assert screen.getvalue().decode() == '@lab {"event": "ready", "reads_input": true}\n' + MENU.rstrip("\n")
+    watched.line("QUIT", 0.0)
+    assert watched.ended
+    watched.finish()
+    output.flush()
+    last = screen.getvalue().decode().splitlines()[-1]
+    assert json.loads(last.removeprefix("@lab ")) == {"event": "counters", **core.counters}
+
+
+def test_a_watched_broker_takes_no_input_and_is_ready_when_its_core_says_so() -> None:
+    screen = io.BytesIO()
+    core, output = Broker(Settings("none", chatter=False, reply_timeout_s=1.0)), Output(screen)
+    core.starts_ready = False
+    watched = Watched(Unattended(output), core, output)
+    watched.start(0.0)
+    output.flush()
+    assert screen.getvalue() == b""
+    watched.event(Ready(), 0.0)
+    output.flush()
+    assert screen.getvalue() == b'@lab {"event": "ready", "reads_input": false}\n'

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import run_plans
 
 from lab.errors import HostError, LateError
 from lab.model.plan import Plan
@@ -128,3 +129,17 @@ def test_errors_of_the_supervisor_are_the_same_here(kind: type[HostError]) -> No
     assert type(raised) is kind
     assert raised.as_dict() == error.as_dict()
     assert failure({"ok": False, "what": "a defect"}).what == "a defect"
+
+
+def test_by_hand_a_program_has_its_prompt_and_its_own_seed() -> None:
+    by_hand = run_plans.plan(by_hand=True)
+    commands = {node.name: program_command(by_hand, node) for node in by_hand.nodes}
+    assert all("--watched" in command and "--driven" not in command for command in commands.values())
+    seeds = {command[command.index("--seed") + 1] for command in commands.values()}
+    assert len(seeds) == len(commands)
+    assert commands == {node.name: program_command(by_hand, node) for node in by_hand.nodes}
+
+
+def test_by_hand_a_program_is_given_what_a_person_must_give_it() -> None:
+    editor = run_plans.plan(by_hand=True, protocol="editor")
+    assert program_command(editor, editor.broker)[-2:] == ["-p", "4200"]
