@@ -108,17 +108,17 @@ class Slow(_Holding):
 
 
 class Reorders(_Holding):
-    """Keeps every other publication back until 50 ms after the next one has gone, or for two seconds if none comes."""
+    """Keeps every other publication back until 50 ms after the next one has gone, or for 700 ms if none comes."""
 
     def forward(self, topic: str, text: str, now: float) -> None:
         for entry in self._kept:
-            if entry[2] == topic and entry[0] > now + 1.0:
+            if entry[2] == topic and entry[0] > now + 0.05:
                 self._kept.remove(entry)
                 heapq.heapify(self._kept)
                 self.release(topic, text, now)
                 self.hold(topic, entry[3], now + 0.05)
                 return
-        self.hold(topic, text, now + 2.0)
+        self.hold(topic, text, now + 0.7)
 
 
 class KeepsFirst(Storage):
