@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from lab.analysis.hits import Hits
 from lab.analysis.inputs import Run
 from lab.analysis.relaylog import RelayLog
+from lab.analysis.wire import meaning, table_of
 from lab.model.results import FaultResult, Followed, Hit
 
 
@@ -126,6 +127,8 @@ def _place(at: Place) -> tuple[str, int]:
 def _followed(run: Run, row: Any, marker: str | None) -> Followed:
     after_s = (row["time_ns"] - row["hit_ns"]) / 1e9
     what = marker or row["type"] or "it"
+    if marker and row["type"] in meaning(table_of(run.plan), "acked"):
+        what = f"{row['type']} of {marker}"
     where = f"frame {row['frame']} of {run.file(row['capture'])}"
     return Followed(
         capture=row["capture"],

@@ -57,9 +57,9 @@ def unmatched(run: Run) -> Iterator[str]:
         return
     for number, (fault, record) in enumerate(zip(run.plan.faults, run.manifest.faults, strict=True), start=1):
         if not record.hits:
-            met = "no packet is what it means"
+            met = "no packet of that kind passed"
             if record.matched:
-                met = f"{counted(record.matched, 'packet')} matched, and it waits for another one"
+                met = f"{counted(record.matched, 'packet')} of that kind passed, none of them the one that it waits for"
             yield f"fault {number} ({fault.title}) never matched: {met}"
 
 

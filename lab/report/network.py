@@ -21,6 +21,10 @@ COUNTED = {"duplicates": ("copies", "duplicate_pct"), "corrupted": ("corrupted",
 COUNTED |= {"reordered": ("overtaken", "reorder_pct|jitter_ms")}
 
 
+DONE = {"lost": "dropped", "connection-cut": "cut the connection at"}
+GONE = ("lost", "corrupted")
+
+
 @dataclass(frozen=True)
 class Row:
     """Links that were asked for the same in one direction."""
@@ -124,7 +128,7 @@ def in_words(setting: Mapping[str, Any]) -> str:
     if setting.get("delay_ms"):
         jitter = f" ± {setting['jitter_ms']:g}" if setting.get("jitter_ms") else ""
         said.append(f"delay {setting['delay_ms']:g}{jitter} ms")
-    for key, word in (("reorder_pct", "overtaking"), ("duplicate_pct", "copies"), ("corrupt_pct", "corrupt")):
+    for key, word in (("reorder_pct", "overtaking"), ("duplicate_pct", "copies"), ("corrupt_pct", "corrupted")):
         if setting.get(key):
             said.append(f"{setting[key]:g} % {word}")
     if setting.get("checksum") == "wrong":
@@ -191,11 +195,15 @@ def _became(fault: FaultResult) -> str:
     if not fault.hit:
         return f"{counted(fault.hits, 'hit')}, none of them written down"
     hit = fault.hit[0]
-    told = "hit " if fault.hits == 1 else f"{fault.hits} hits, the first of them "
-    where = f"frame {hit.frames[0]} of {hit.capture}.pcap" if hit.frames else "a packet that no capture has"
+    message = " ".join(filter(None, [hit.type, hit.marker])) or "a packet"
+    where = f"frame {hit.frames[0]} of {hit.capture}.pcap" if hit.frames else "which no capture has,"
     at = "" if hit.time_s is None else f" at {hit.time_s:.2f} s"
-    after = f"; {hit.followed_by.note}" if hit.followed_by else "; nothing was sent again for it"
-    return f"{told}{where}{at}{after}"
+    told = f"{DONE.get(hit.what, hit.what)} {message}, {where}{at}"
+    if fault.hits > 1:
+        told = f"{fault.hits} hits; the first {told}"
+    if hit.followed_by:
+        return f"{told}; {hit.followed_by.note}"
+    return f"{told}; it was never sent again" if hit.what in GONE else told
 
 
 def timeline_line(results: Results) -> str | None:

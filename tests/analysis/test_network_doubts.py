@@ -147,11 +147,11 @@ DOUBTS: dict[str, tuple[Change, str]] = {
     ),
     "a fault that nothing was meant by": (
         fault(matched=0, hits=0),
-        f"fault 1 ({DROP}) never matched: no packet is what it means",
+        f"fault 1 ({DROP}) never matched: no packet of that kind passed",
     ),
     "a fault that waits": (
         fault(matched=57, hits=0),
-        f"fault 1 ({DROP}) never matched: 57 packets matched, and it waits for another one",
+        f"fault 1 ({DROP}) never matched: 57 packets of that kind passed, none of them the one that it waits for",
     ),
     "a fault of which nothing is known": (
         lambda manifest: manifest.update(faults=[]),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import md5, sha256
 from pathlib import Path
 
@@ -199,6 +200,26 @@ def _counted(one: Relayed) -> int:
     return int(up["packets"]) + int(up["missed"])
 
 
+def quiet(ear: socket.socket) -> None:
+    ear.settimeout(0.4)
+    with pytest.raises(TimeoutError):
+        ear.recv(10)
+
+
+def processor_s(one: Relayed, meanwhile: Callable[[], None]) -> float:
+    """Processor time of the relay."""
+    process = one.backend._process
+    assert process is not None
+
+    def used() -> int:
+        words = Path(f"/proc/{process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return int(words[11]) + int(words[12])
+
+    before = used()
+    meanwhile()
+    return (used() - before) / os.sysconf("SC_CLK_TCK")
+
+
 @pytest.mark.parametrize("how", ["down", "gone"])
 def test_a_link_that_fails_is_named_and_the_others_go_on(tmp_path: Path, how: str) -> None:
     with network("alice", "bob", "carol") as net, relayed(net, tmp_path, "alice", "bob", "carol") as one:
@@ -209,6 +230,7 @@ def test_a_link_that_fails_is_named_and_the_others_go_on(tmp_path: Path, how: st
             for number in range(20):
                 alice.sendto(b"%d" % number, (net["bob"].address, PORT))
                 assert bob.recv(10) == b"%d" % number
+            assert processor_s(one, lambda: quiet(bob)) < 0.1, "nobody asks a dead link again and again"
         links = one.backend.close()["links"]
         assert links["alice@lan"]["failure"] is None
         assert links["bob@lan"]["failure"] is None

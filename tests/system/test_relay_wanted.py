@@ -213,7 +213,7 @@ def test_rate_and_its_queue(both: Relayed, side: str) -> None:
     stamps = [stamp for _, stamp in passage.arrived]
     late_ms = counters["late_ms"]["max"]
     took_ms = (stamps[-1] - stamps[0]) / 1e6
-    assert took_ms == pytest.approx(2 * (len(stamps) - 1), abs=0.5 + late_ms)
+    assert 2 * (len(stamps) - 1) - late_ms <= took_ms < 2.1 * len(stamps) + late_ms, "never faster; little slower"
     assert 100 <= len(stamps) < 250
     assert {entry["why"] for entry in entries} == {"queue"}
     assert 190 < max(passage.delays_ms) < 205 + late_ms, "the full queue"

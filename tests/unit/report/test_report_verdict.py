@@ -212,7 +212,7 @@ def test_every_impaired_direction_has_what_was_asked_and_what_was_measured(capsy
         ({"bursts": {"enter_pct": 0.0, "leave_pct": 0.0, "good_pct": 3.0}}, "bursts of loss (3 %)"),
         ({"rate_kbit": 500.0, "queue_bytes": 9000}, "500 kbit/s"),
         ({"delay_ms": 20.0, "reorder_pct": 5.0}, "delay 20 ms, 5 % overtaking"),
-        ({"corrupt_pct": 1.5, "checksum": "wrong"}, "1.5 % corrupt, wrong checksum"),
+        ({"corrupt_pct": 1.5, "checksum": "wrong"}, "1.5 % corrupted, wrong checksum"),
         ({"cut_off": ["*"]}, "cut off"),
         ({}, "nothing"),
     ],
@@ -261,15 +261,20 @@ def hit(followed: bool = True, placed: bool = True) -> Hit:
         (
             (5, 1),
             [hit()],
-            "hit frame 57 of consumer2@consumers.pcap at 6.23 s; broker sent m-producer1-4-9f3ab2c4 again 0.21 s "
-            "later, frame 60 of broker@consumers.pcap",
+            "dropped ACK m-producer1-4-9f3ab2c4, frame 57 of consumer2@consumers.pcap at 6.23 s; broker sent "
+            "m-producer1-4-9f3ab2c4 again 0.21 s later, frame 60 of broker@consumers.pcap",
         ),
         (
             (5, 3),
             [hit(followed=False)],
-            "3 hits, the first of them frame 57 of consumer2@consumers.pcap at 6.23 s; nothing was sent again for it",
+            "3 hits; the first dropped ACK m-producer1-4-9f3ab2c4, frame 57 of consumer2@consumers.pcap at 6.23 s; "
+            "it was never sent again",
         ),
-        ((5, 1), [hit(followed=False, placed=False)], "hit a packet that no capture has at 6.23 s"),
+        (
+            (5, 1),
+            [hit(followed=False, placed=False).model_copy(update={"what": "delayed", "type": None, "marker": None})],
+            "delayed a packet, which no capture has, at 6.23 s verdict: fail",
+        ),
         ((5, 1), [], "1 hit, none of them written down"),
         ((57, 0), [], "never matched (57 packets of that kind passed)"),
         ((0, 0), [], "never matched\n"),
