@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from nets import PORT, Net, network, wait_until
-from relaynets import Relayed, relayed, waiting
+from relaynets import Relayed, hurried, relayed, waiting
 
 from lab.impairments.wanted import EVERYONE, Bursts, Wanted
 
@@ -64,10 +64,11 @@ def send(one: Relayed, count: int = PACKETS, size: int = 100, rate: float = RATE
     with net["alice"].udp() as sender, net["bob"].udp() as receiver:
         sender.connect((net["bob"].address, PORT))
         started = time.perf_counter()
-        for number in range(count):
-            sender.send(payload(number, size))
-            if number % 10 == 0:
-                time.sleep(max(0.0, started + number / rate - time.perf_counter()))
+        with hurried():
+            for number in range(count):
+                sender.send(payload(number, size))
+                if number % 10 == 0:
+                    time.sleep(max(0.0, started + number / rate - time.perf_counter()))
         wait_until(lambda: _seen(one) >= count, "the relay has seen everything")
         one.settle()
         got = waiting(receiver)
@@ -211,12 +212,12 @@ def test_rate_and_its_queue(both: Relayed, side: str) -> None:
     passage = send(both, count=300, size=size, rate=1e9)
     counters, entries = finish(both, side)
     stamps = [stamp for _, stamp in passage.arrived]
-    late_ms = counters["late_ms"]["max"]
+    late_ms = counters["late_ms"]["max"]  # beside what the flood itself keeps the bridge from
     took_ms = (stamps[-1] - stamps[0]) / 1e6
-    assert 2 * (len(stamps) - 1) - late_ms <= took_ms < 2.1 * len(stamps) + late_ms, "never faster; little slower"
+    assert took_ms == pytest.approx(2 * (len(stamps) - 1), abs=6 + late_ms)
     assert 100 <= len(stamps) < 250
     assert {entry["why"] for entry in entries} == {"queue"}
-    assert 190 < max(passage.delays_ms) < 205 + late_ms, "the full queue"
+    assert 190 < max(passage.delays_ms) < 212 + late_ms, "the full queue"
     assert statistics.median(b - a for a, b in pairwise(stamps)) == pytest.approx(2e6, rel=0.3), "no bursts"
 
 
