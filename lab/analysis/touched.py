@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -81,29 +80,24 @@ def facts_of(spark: SparkSession, packets: DataFrame, log: RelayLog, lossy: froz
         "new_md5",
         "checksum",
     )
-    rows = _relevant(spark, packets, log).unionByName(entries, allowMissingColumns=True).select(*ROWS.names)
+    rows = _relevant(packets, entries).unionByName(entries, allowMissingColumns=True).select(*ROWS.names)
     grouped = rows.repartition("flow").sortWithinPartitions("flow")
     return grouped.mapInArrow(_follower(lossy), from_arrow_schema(FACTS)).persist()
 
 
-def _relevant(spark: SparkSession, packets: DataFrame, log: RelayLog) -> DataFrame:
+def _relevant(packets: DataFrame, entries: DataFrame) -> DataFrame:
     """Packets with contents that the ledger knows: at senders as sent, at receivers as the relay made them."""
-    there, made = (pc.unique(pc.drop_null(log.table[name].combine_chunks())) for name in ("md5", "new_md5"))
-    contents = pa.table(
-        {
-            "md5": pa.concat_arrays([there, made]),
-            "direction": pa.array(["up"] * len(there) + ["down"] * len(made), pa.string()),
-        }
-    )
-    wanted = F.broadcast(spark.createDataFrame(contents))
+    made = entries.where(F.col("new_md5").isNotNull()).select("flow", F.col("new_md5").alias("md5"))
+    wanted = entries.select("flow", "md5").withColumn("direction", F.lit("up"))
+    wanted = wanted.unionByName(made.withColumn("direction", F.lit("down")))
     said = F.col("type").isNotNull() & F.col("text").isNotNull()
     sense = F.when(said, F.xxhash64("type", "seq", "topic").cast("string")).otherwise(F.col("md5"))
     return (
         packets.where(F.col("direction").isNotNull())
-        .withColumn("md5", F.md5("payload"))
-        .join(wanted, ["md5", "direction"], "left_semi")
+        .withColumns({"md5": F.md5("payload"), "flow": _flow()})
+        .join(F.broadcast(wanted), ["flow", "md5", "direction"], "left_semi")
         .select(
-            _flow().alias("flow"),
+            "flow",
             F.when(F.col("direction") == "up", SENT).otherwise(CAME).alias("kind"),
             "capture",
             F.col("frame").cast("long").alias("number"),
