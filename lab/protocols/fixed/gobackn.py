@@ -6,8 +6,9 @@ sooner than 20 ms after it did so last: what is out of order then was sent befor
 
 A peer that started again is found out sooner than by the rules of all links: a NAK for 0, long after 0 was
 acknowledged, can only come from one that has nothing yet. Both directions start again, and what was under way to it is
-sent anew, but for pieces of a long message. A number 0 that comes again with the same content may be a repeat or a new
-start: then the last datagram is sent again, which the one acknowledges and the other answers with that NAK.
+sent anew, but for pieces of a long message. A number 0 that comes again late with the same content may be a repeat or a
+new start: it gets no ACK yet, and the last datagram is sent again, which the one acknowledges and the other answers
+with that NAK.
 """
 
 from __future__ import annotations
@@ -33,13 +34,16 @@ class GoBackNLink(NumberedLink[F]):
     def _forget_received(self) -> None:
         super()._forget_received()
         self._told = (-1, -math.inf)  # the number that the last NAK had, and when
-        self._suspect: tuple[F, int, float] | None = None  # a number 0 that came again, its digest, and when
+        self._suspect: tuple[F, bytes] | None = None  # a number 0 that came again, and its bytes
 
     def _first_due(self) -> float:
         """One clock, that of the oldest."""
         return next((flight.due for flight in self._flying.values()), math.inf)
 
     def _acknowledged(self, seq: int, now: float) -> bool:
+        if self._suspect is not None and (seq in self._flying or seq == (self._next - 1) % NUMBERS):
+            self._emit(self._wire.ack(self._suspect[1]))  # it remembers: that was a repeat
+            self._suspect = None
         if seq not in self._flying:
             return False
         for number in list(self._flying):
@@ -88,21 +92,25 @@ class GoBackNLink(NumberedLink[F]):
         suspect, queue = self._suspect, list(self._queue)[self._pieces :]
         under_way = [flight.data for flight in self._flying.values() if not flight.piece]
         self._counters["cut_off"] += any(flight.piece for flight in self._flying.values()) or self._pieces > 0
-        fresh = suspect is not None and now - suspect[2] <= LIFETIME_S
-        self._start_again({0: suspect[:2]} if suspect is not None and fresh else {}, now)
+        self._start_again({}, now)
         again = (self._wire.decode(data) for data in under_way)
         self._queue.extend([frame for frame in again if frame is not None] + queue)
         self._queued_bytes = sum(len(frame.payload) for frame in self._queue)
         self._fill(now)
-        return self._incoming.whole(self._in_order(now))
+        if suspect is None:
+            return []
+        return self._receive_numbered(suspect[0], suspect[1], now)
 
-    def _behind(self, message: F, digest: int, now: float) -> None:
+    def _doubted(self, message: F, digest: int, now: float) -> bool:
         known = self._seen.get(message.seq)
         if known is None:
             self._missing(now)  # nothing is remembered: it has come to a link that is new
-        elif message.seq == 0 and known == digest and self.idle and self._last:
-            self._suspect = message, digest, now
+        if message.seq or known != digest or now - self._zero_at <= LIFETIME_S or not self._last:
+            return False
+        self._suspect = message, self._wire.encode(message, 0)
+        if self.idle:
             self._emit(self._last)
+        return True
 
     def _refused(self, wanted: int, now: float) -> None:
         """A NAK: everything before this number has arrived, and nothing behind it was kept."""

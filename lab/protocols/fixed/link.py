@@ -232,7 +232,8 @@ class NumberedLink(ABC, Generic[F]):
         else:
             known = self._seen.get(message.seq, ~digest)
             self._counters["duplicates_ignored"] += known == digest
-            self._behind(message, digest, now)
+            if self._doubted(message, digest, now):
+                return []
         if known != digest:
             self._counters["contradictions"] += 1
             return []
@@ -242,8 +243,9 @@ class NumberedLink(ABC, Generic[F]):
     def _missing(self, now: float) -> None:
         """A number came that is ahead of what can be kept."""
 
-    def _behind(self, message: F, digest: int, now: float) -> None:
-        """A number came that is behind, whether its content is what is remembered or not."""
+    def _doubted(self, message: F, digest: int, now: float) -> bool:
+        """A number came that is behind; whether it must wait for its ACK until it is clear what it is."""
+        return False
 
     def _in_order(self, now: float) -> list[F]:
         ready = []

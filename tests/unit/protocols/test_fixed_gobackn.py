@@ -30,7 +30,7 @@ class End:
     def get(self, data: bytes, now: float = 0.0) -> list[str]:
         message = decode(data)
         assert message is not None
-        return [one.text for one in self.link.receive(message, data, now)]
+        return [one.text for one in self.link.receive(message, data, now) if one.type is not Type.ACK]
 
     def send(self, *texts: str, now: float = 0.0) -> None:
         for text in texts:
@@ -282,3 +282,91 @@ def test_the_queue_is_bounded_in_messages_and_in_bytes() -> None:
     end = End(window=1, queue_bytes=50_000)
     assert [end.link.send(pub(LONG), 0.0) for _ in range(4)] == [True, True, False, False]
     assert end.counters["overflowed"] == 2
+
+
+# A peer that started again, and one that only repeats.
+
+
+def grown(now: float = 0.0) -> tuple[End, End]:
+    """Two ends that have exchanged a little, some time ago."""
+    one, other = End(), End()
+    for number in range(5):
+        one.send(f"request {number}", now=now)
+        assert converse(one, other, now) == [f"request {number}"]
+        other.send(f"outcome {number}", now=now)
+        assert converse(other, one, now) == [f"outcome {number}"]
+    return one, other
+
+
+def test_a_repeat_of_the_first_is_told_from_a_new_start() -> None:
+    one, other = grown()
+    first = data("request 0", 0)
+    assert other.get(first, 5.0) == []  # its ACK was lost again and again, or it is a new program
+    [probe] = other.take()
+    assert decode(probe) == decode(data("outcome 4", 4))
+    assert one.get(probe, 5.0) == []
+    [known] = one.take()
+    assert other.get(known, 5.0) == []  # it remembers
+    assert other.take() == [ack(first)]
+    assert other.counters["restarts"] == 0
+    one.send("request 5", now=5.1)
+    assert converse(one, other, 5.1) == ["request 5"]
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_new_program_with_the_same_first_words_is_heard_and_gets_what_was_under_way(busy: bool) -> None:
+    _, other = grown()
+    if busy:
+        other.send("news 1", "news 2", now=5.0)
+        other.take()
+    fresh = End()
+    fresh.send("request 0", now=5.0)
+    heard: dict[str, list[str]] = {"other": [], "fresh": []}
+    for _ in range(20):
+        for datagram in fresh.take():
+            heard["other"] += other.get(datagram, 5.0)
+        for datagram in other.take():
+            heard["fresh"] += fresh.get(datagram, 5.0)
+        if other.link.due <= 6.0:
+            other.link.on_timer(other.link.due)
+    assert heard == {"other": ["request 0"], "fresh": ["news 1", "news 2"] if busy else []}
+    assert other.counters["restarts"] == 1
+    other.send("outcome 0", now=6.0)
+    assert converse(other, fresh, 6.0) == ["outcome 0"]
+    assert fresh.link.idle
+
+
+def test_what_is_lost_while_a_new_start_is_found_out_comes_again() -> None:
+    _, other = grown()
+    fresh = End()
+    fresh.send("request 0", now=5.0)
+    fresh.take()  # lost
+    fresh.link.on_timer(fresh.link.due)
+    [again] = fresh.take()
+    other.get(again, 5.2)
+    other.take()  # the probe is lost
+    fresh.link.on_timer(fresh.link.due)
+    [again] = fresh.take()
+    other.get(again, 5.6)
+    fresh.get(other.take()[0], 5.6)
+    fresh.take()  # the NAK is lost
+    fresh.link.on_timer(fresh.link.due)
+    got = []
+    while fresh.sent or other.sent:
+        for datagram in fresh.take():
+            got += other.get(datagram, 6.4)
+        for datagram in other.take():
+            fresh.get(datagram, 6.4)
+    assert got == ["request 0"]
+
+
+def test_a_new_broker_gets_what_is_under_way_but_for_pieces_of_long_messages() -> None:
+    one, _ = grown()
+    one.send("short", "x" * 3000, now=5.0)
+    one.get(encode(Message(Type.CTS, 64), 6), 5.0)
+    one.take()
+    fresh = End()
+    one.get(nak(0), 5.1)
+    one.send("after", now=5.1)
+    assert converse(one, fresh, 5.1) == ["short", "after"]
+    assert one.counters["cut_off"] == 1
