@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from tests.bench import Unable, bringup, capture, decode, loss
+from tests.bench import Unable, bringup, capture, decode, loss, relay
 
 # name → measures, prints a table, and says whether its goals were met; raises Unable if the machine cannot do it
 BENCHMARKS: dict[str, Callable[[], bool]] = {
     "loss": loss.run,
+    "relay": relay.run,
     "capture": capture.run,
     "bring-up": bringup.run,
     "decode": decode.run,
