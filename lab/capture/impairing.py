@@ -103,6 +103,7 @@ class Impairing:
         told = self._told or {}
         failures = [(name, link["failure"]) for name, link in told.get("links", {}).items() if link["failure"]]
         said = [f"the relay had trouble with {name}: {failure}" for name, failure in failures]
+        said += [f"the relay failed: {told['failure']}"] if told.get("failure") else []
         return said + (
             [f"the relay's ledger is not whole: {told['ledger_failure']}"] if told.get("ledger_failure") else []
         )

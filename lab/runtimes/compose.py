@@ -160,7 +160,7 @@ class ComposeRuntime:
                     FOLDER_LABEL: str(folder),
                 },
                 host_config=api.create_host_config(
-                    network_mode="host", cap_drop=["ALL"], cap_add=["NET_ADMIN", "NET_RAW"]
+                    network_mode="host", cap_drop=["ALL"], cap_add=["NET_ADMIN", "NET_RAW", "SYS_NICE"]
                 ),
             )
             self._fabric_id = made["Id"]
