@@ -229,7 +229,7 @@ def test_a_disk_that_fills_while_the_captures_are_analysed(
     def full(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("lab.analysis.foreign.byhand.analyse_any", full)
+    monkeypatch.setattr("lab.analysis.job.analyse", full)
     with pytest.raises(HostError, match=told):
         analyse_run(RunFolder(tmp_path), Silent(), cast("Any", SimpleNamespace(get=lambda: None)))
 
