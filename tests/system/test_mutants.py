@@ -84,10 +84,21 @@ WAYS = {
         },
     ),
 }
-CASES = [pytest.param(name, one, id=f"{name}-{one.name}") for name in WAYS for one in MUTANTS[name].values()]
+QUICK = "rooms"  # the others are proven under a virtual clock in the quick tests, and here in the full ones
+
+
+def _marks(protocol: str) -> list[pytest.MarkDecorator]:
+    return [] if protocol == QUICK else [pytest.mark.full]
+
+
+CASES = [
+    pytest.param(name, one, id=f"{name}-{one.name}", marks=_marks(name))
+    for name in WAYS
+    for one in MUTANTS[name].values()
+]
 # A restarted consumer misses what came meanwhile, whatever the broker is: no program passes there.
 HEALTHY = [
-    pytest.param(name, need, id=f"{name}-{need or 'plain'}")
+    pytest.param(name, need, id=f"{name}-{need or 'plain'}", marks=_marks(name))
     for name, ways in WAYS.items()
     for need in (None, *ways.other)
     if need != "subscribed-again"
