@@ -79,7 +79,7 @@ def test_lossy_none_fails_and_three_sources_agree(lab: Command, tmp_path: Path) 
     for link in ("consumer1@consumers", "consumer2@consumers", "consumer3@consumers"):
         lost = [one for one in results.autopsies if one.consumer == link.partition("@")[0]]
         assert len(lost) == lost_in_the_network(folder, link) == results.links[link].down.observed.lost
-        assert all(re.search(r"lost .*consumers?\d*.*, frame \d+", one.text) for one in lost)
+        assert all(re.search(r"dropped by the lab .*consumers?\d*.*, frame \d+", one.text) for one in lost)
     assert [check.verdict for check in results.checks if check.name == "delivery"] == ["fail"]
     assert_sound(folder)
 
