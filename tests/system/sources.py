@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,12 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 def lost_in_the_network(folder: Path, role: str) -> int:
     """By the counters of the kernel and of the relay, on the links of that role."""
-    links = [link for name, link in manifest_of(folder)["links"].items() if name.startswith(role)]
+    return lost_on(link for name, link in manifest_of(folder)["links"].items() if name.startswith(role))
+
+
+def lost_on(links: Iterable[dict[str, Any]]) -> int:
+    """The same of links as the manifest has them."""
+    links = list(links)
     relayed = [link["relay"][way]["lost"] for link in links if link["relay"] for way in ("up", "down")]
     return sum(link["tc_dropped"] for link in links) + sum(sum(lost.values()) for lost in relayed)
 

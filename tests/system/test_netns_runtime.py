@@ -120,7 +120,7 @@ def test_without_an_engine_quickstart_passes_on_netns(
     reason = "no Docker engine answers (Connection refused); root on Linux"
     assert (manifest["runtime"], manifest["runtime_reason"]) == ("netns", reason)
     assert f"runtime: netns ({reason})" in done.stderr
-    assert sum(link["tc_dropped"] for link in manifest["links"].values()) > 0
+    assert lost_on(manifest["links"].values()) > 0
     assert all(link["capture"]["dropped"] == 0 for link in manifest["links"].values())
 
 
@@ -131,7 +131,7 @@ def test_what_is_lost_is_counted_alike_by_wire_kernel_and_programs(lab: Any, tmp
     counters = {name: node["counters"] for name, node in manifest["nodes"].items()}
     published = sum(counters[name]["sent"] for name in ("producer1", "producer2"))
     shown = sum(counters[name]["shown"] for name in ("consumer1", "consumer2", "consumer3"))
-    dropped = sum(link["tc_dropped"] for link in manifest["links"].values())
+    dropped = lost_on(manifest["links"].values())
     missing = results["metrics"]["missing"]
     assert missing > 0
     assert missing == dropped == published * 3 - shown
