@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from sources import lost_on
 
 from lab.errors import HostError
 from lab.model.plan import Plan
