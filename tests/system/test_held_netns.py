@@ -24,7 +24,7 @@ from lab.orchestrate.progress import Silent
 from lab.orchestrate.session import analyse_run
 from tests.tshark import differences
 
-pytestmark = pytest.mark.netns
+pytestmark = pytest.mark.netns  # each brings up a run, plays it at prompts and judges it twice
 PATIENCE_S = 60.0
 ROOMS = """
 name: hand
@@ -184,7 +184,6 @@ def test_a_tap_is_at_most_half_a_second_behind(lab: Command, held: Callable[...,
     assert took < 2.0  # half a second behind, on a machine that others use too
 
 
-@pytest.mark.full
 def test_isolation_alone_is_judged_though_nobody_played(
     lab: Command, held: Callable[..., Path], spark: SparkSession
 ) -> None:
@@ -195,7 +194,6 @@ def test_isolation_alone_is_judged_though_nobody_played(
     assert (results.verdict, [check.name for check in results.checks]) == ("pass", ["isolation"])
 
 
-@pytest.mark.full
 def test_what_was_not_delivered_fails(
     lab: Command, held: Callable[..., Path], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -289,7 +287,6 @@ def test_one_that_is_broken_off_leaves_nothing(start: Lab, tmp_path: Path) -> No
     assert not (folder / FILE).exists()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
 def test_every_protocol_has_its_prompts(protocol: str, lab: Command, held: Callable[..., Path], tmp_path: Path) -> None:
     held(f"""
