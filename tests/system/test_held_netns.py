@@ -24,7 +24,7 @@ from lab.orchestrate.progress import Silent
 from lab.orchestrate.session import analyse_run
 from tests.tshark import differences
 
-pytestmark = pytest.mark.netns  # each brings up a run, plays it at prompts and judges it twice
+pytestmark = [pytest.mark.netns, pytest.mark.full]  # each plays a run at its prompts and judges it twice
 PATIENCE_S = 60.0
 ROOMS = """
 name: hand
