@@ -140,11 +140,11 @@ class Run:
     def _publish(self) -> None:
         load = self.plan.workload
         producers = [node.name for node in self.plan.role("producer")]
-        began, began_ns = time.monotonic(), time.time_ns()
+        began = time.monotonic()
         self._network.begin()
         for name in producers:
             self._tell(name, [message for message in self.messages if message.producer == name])
-        self._timeline.run(began, began_ns)
+        self._timeline.run(began)
         allowed = load.messages / load.rate_per_s * 1.5 + PUBLISH_SLACK_S
         able = [name for name in producers if name not in self._timeline.paused]
         late = self._programs.missing(able, "done", "publish", max(PUBLISH_SLACK_S, began + allowed - time.monotonic()))

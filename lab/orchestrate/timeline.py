@@ -37,15 +37,15 @@ class Timeline:
     _began: float = 0.0
     _clock: threading.Event = field(default_factory=threading.Event)  # never set: a wait that Ctrl-C ends
 
-    def run(self, began: float, began_ns: int) -> None:
+    def run(self, began: float) -> None:
         """All steps; returns when the last is done. A step that fails is recorded, and the run goes on."""
         self._began = began
         for number, step in enumerate(self.plan.timeline):
             self._clock.wait(max(0.0, began + step.at_s - time.monotonic()))
             self.programs.check_logs()
+            asked_ns = time.time_ns()
             ok, detail = self._take(number, step)
-            done_ns = time.time_ns()
-            self.record.step(number, step, began_ns + round(step.at_s * 1e9), done_ns, ok=ok, detail=detail)
+            self.record.step(number, step, asked_ns, time.time_ns(), ok=ok, detail=detail)
             late = f", {detail}" if detail else ""
             self.note(f"{time.monotonic() - began:.2f} s: {step.title}{late}")
 
